@@ -344,6 +344,19 @@ class TestData(CodegenTestCase):
         for n in (1, 31, 1023, 1025, 5000):
             self.assertEqual(run_launch("copy", torch.empty(n, dtype=BF16), [bf16(n)]).outputs[0], bf16(n))
 
+    def test_concatenation(self):
+        flat, matrices = [bf16(n) for n in (1, 1030, 7)], [bf16(40, n, 9) for n in (3, 32, 1)]
+        parts = [(flat, 0), (matrices, 1), ([m.permute(2, 0, 1) for m in matrices], 2), ([x[None] for x in flat], 1)]
+        parts += [([torch.arange(12).view(3, 4) - 5] * 11, 1)]
+        parts += [([bf16(3, 4), torch.empty(0, 4, dtype=BF16), bf16(1, 4).expand(2, 4)], 0)]
+        for inputs, dim in parts:
+            want = torch.cat(inputs, dim)
+            run = run_launch("cat", torch.empty_like(want), inputs, dim=dim)
+            self.assertEqual(run.outputs[0], want)
+        whole = torch.empty(64, 100, dtype=BF16)[7:47, 20:90]
+        x = bf16(40, 70)
+        self.assertEqual(run_launch("cat", whole, [x[:, :33], x[:, 33:]], dim=1).outputs[0], x)
+
     def transposed(self, source, out=None):
         """Bits, since zeros of both signs are equal. Returns the cycles."""
         run = run_launch("copy", torch.empty(source.shape, dtype=BF16) if out is None else out, [source], timing=True)

@@ -283,6 +283,9 @@ class TestCores(TestCase):
             Launch("softmax", (operand(3, 70, 5),), (operand(3, 70, 5, buffer=1),), BF16).with_parameters(dim=1),
             Launch("reduce.sum", (operand(1, 70),), (operand(9, 70, buffer=1),), BF16).with_parameters(reduced=1),
             Launch("pointwise.relu", (operand(2, 3, 40),), (operand(2, 3, 40, buffer=1),), BF16),
+            Launch(
+                "cat", (operand(9, 2, 41),), (operand(9, 2, 9, buffer=1), operand(9, 2, 32, buffer=2)), BF16
+            ).with_parameters(dim=2),
             Launch("layer_norm", (operand(7, 64), None, None), (operand(7, 64, buffer=1), None, None), BF16),
             Launch("cumsum", (operand(7, 64),), (operand(7, 64, buffer=1),), BF16),
         ],

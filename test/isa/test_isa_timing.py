@@ -15,7 +15,7 @@ from torch.testing._internal.common_utils import (
 )
 
 from benchmarks import two_engines
-from benchmarks.isa_cases import cases
+from benchmarks.isa_cases import Case, cases, tensor
 from benchmarks.isa_codegen import cycles
 from tools import chip_counts
 from torch_atalla.compiler.capture.narrow import to_bfloat16
@@ -34,6 +34,14 @@ class TestAnalyticModel(TestCase):
     def test_within_ten_percent(self, name):
         code, model = cycles(CASES[name])
         self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"{name}: code {code}, model {model}")
+
+    @parametrize("dim", [0, 1])
+    def test_concatenation_within_ten_percent(self, dim):
+        inputs = [tensor(256, 128), tensor(256, 128).t().contiguous().t(), tensor(256, 256)[:, ::2]]
+        out = torch.empty_like(torch.cat(inputs, dim))
+        case = Case("cat", "cat", inputs, out, {"dim": dim}, functional=lambda *x: torch.cat(x, dim))
+        code, model = cycles(case)
+        self.assertLessEqual(abs(model / code - 1), 0.10, msg=f"code {code}, model {model}")
 
     @parametrize("name", ["ViT-Micro", "GPT"])
     def test_networks_within_five_percent(self, name):

@@ -182,11 +182,40 @@ def test_embedding_runs_natively() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- joining
-def test_cat_is_one_copy_an_input() -> None:
+def test_cat_is_one_launch() -> None:
     parts = [torch.randn(2, 3), torch.empty(0), torch.randn(2, 0), torch.randn(4, 2).t()]
     device_parts = [p.to(DEVICE) for p in parts]
     got, kernels = launched(lambda: torch.cat(device_parts, 1))
-    assert kernels == ["copy", "copy"] and torch.equal(got, torch.cat(parts, 1))
+    assert kernels == ["cat"] and torch.equal(got, torch.cat(parts, 1))
+    got, kernels = launched(lambda: torch.cat(device_parts[:3], 1))
+    assert kernels == ["copy"] and torch.equal(got, parts[0])
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": lambda x: x, "transposed": lambda x: x.t(), "every second": lambda x: x[:, ::2],
+    "expanded": lambda x: x[:, :1].expand(x.shape), "truth values": lambda x: x > 0, "complex": lambda x: x + 1j,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("count", [1, 2, 11, 12, 15, 16, 40])
+def test_cat_of_many(count: int, layout: str) -> None:
+    whole = [torch.randn(4, 4) for _ in range(count)]
+    parts, device_parts = ([LAYOUTS[layout](x.to(device)) for x in whole] for device in ("cpu", DEVICE))
+    for dim in (0, 1, -1):
+        got, kernels = launched(lambda dim=dim: torch.cat(device_parts, dim))
+        assert torch.equal(got, torch.cat(parts, dim)) and len(kernels) == -(-count // 11)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_cat_of_several_dtypes(dim: int) -> None:
+    dtypes = [torch.float32] * 3 + [torch.int32, torch.bfloat16] + [torch.float32] * 13 + [torch.bool, torch.float32]
+    parts = [torch.randn(4, 4).mul(9).to(dtype) for dtype in dtypes]
+    parts[7:7] = [torch.empty(0), torch.empty(4, 0) if dim else torch.empty(0, 4)]
+    device_parts = [x.to(DEVICE) for x in parts]
+    got, kernels = launched(lambda: torch.cat(device_parts, dim))
+    assert torch.equal(got, torch.cat(parts, dim))
+    assert kernels == ["cat", "copy", "copy", "cat", "cat", "copy", "copy"]
 
 
 def test_cat_converts_and_writes_strided() -> None:

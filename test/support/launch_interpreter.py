@@ -116,6 +116,10 @@ def _copy(launch: Launch, name: str, ins: list, outs: list) -> list:
     return [ins[0].to(outs[0].dtype)]
 
 
+def _cat(launch: Launch, name: str, ins: list, outs: list) -> list:
+    return [torch.cat(ins, launch.parameter("dim"))]
+
+
 def _arange(launch: Launch, name: str, ins: list, outs: list) -> list:
     return [ins[0] + torch.arange(outs[0].numel()) * ins[1]]
 
@@ -391,6 +395,7 @@ FAMILIES: dict[str, Callable[..., list]] = {
     "index_select_packed": _index_select_packed,
     "pointwise": _pointwise,
     "copy": _copy,
+    "cat": _cat,
     "fill": _copy,
     "arange": _arange,
     "reduce": _reduce,

@@ -28,6 +28,7 @@ TRAITS = {
     "attention": "attention whose first inputs are queries and keys",
     "lookup": "rows of the first input, named by the second",
     "conversion": "the result is the input, converted to the dtype of the result",
+    "concatenation": "each input is copied to a range of its own in the result",
     "in_place": "the result may be written over an input that has its dtype and layout",
     "random": "draws random numbers: its first two parameters are seed and offset",
     "formula": "generated from a formula; a launch has each scalar as a double and as an integer",

@@ -259,9 +259,9 @@ Charge time_of(const Device& device, const atalla_launch_desc& desc, Cost* cost,
   const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
   // The cost alone determines the time of tiles that come one by one and of which each beat takes the same time.
   const bool plain = resident == 0 && cores == 1 && !device.timing().has_banks() && !device.timing().has_limits();
-  if (plain && (traits.elementwise || traits.lookup)) [[likely]] {
+  if (plain && (traits.elementwise || traits.lookup || traits.concatenation)) [[likely]] {
     Charge charge = device.timing().launch(*cost);
-    charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, desc.n_operands), pads));
+    charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, traits, desc.n_operands), pads));
     device.energy().move(cost->bytes_read, cost->bytes_written, 1, events);
     return charge;
   }
@@ -327,7 +327,7 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
 atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                      LaunchMemo* memo, StreamClock* clock) {
   if (const KnownLaunch* known = memo->find(desc, desc_bytes)) {
-    void* data[KnownLaunch::kOperands];
+    void* data[ATALLA_MAX_OPERANDS];
     if (bind_known(*desc, *known, data)) [[likely]] {
       const Kernel& kernel = device.kernels()[desc->kernel];
       const atalla_status status = kernel.run(Launch{*desc, data});

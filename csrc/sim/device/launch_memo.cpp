@@ -62,7 +62,7 @@ size_t LaunchMemo::place_of(const atalla_launch_desc& desc) {
 
 const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_bytes) const {
   if (entries_ == nullptr || desc == nullptr || desc_bytes < atalla_launch_desc_bytes(0) ||
-      desc->n_operands > KnownLaunch::kOperands || desc_bytes < atalla_launch_desc_bytes(desc->n_operands))
+      desc->n_operands > ATALLA_MAX_OPERANDS || desc_bytes < atalla_launch_desc_bytes(desc->n_operands))
     return nullptr;
   const KnownLaunch& known = entries_[place_of(*desc)];
   constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
@@ -75,7 +75,6 @@ const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_
 }
 
 void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge) {
-  if (desc.n_operands > KnownLaunch::kOperands) return;
   for (int i = 0; i < desc.n_operands; ++i)
     if (desc.operands[i].ndim > KnownLaunch::kDims) return;
   if (entries_ == nullptr) entries_.reset(new (std::nothrow) KnownLaunch[kEntries]);

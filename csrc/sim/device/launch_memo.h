@@ -23,7 +23,7 @@ struct Reach {
 
 // Of a launch all of whose operands in memory have elements, which lie in DRAM or the scratchpads.
 struct KnownLaunch {
-  static constexpr int kOperands = 6, kDims = 5;  // larger launches take so long that knowing them gains nothing
+  static constexpr int kDims = 5;  // launches of more are rare
   struct Operand {
     uint32_t head;  // dtype, rank, immediate or not, absent or not
     uint32_t align_mask;
@@ -34,7 +34,7 @@ struct KnownLaunch {
   int skipped = 0;    // first parameters that neither checks nor charges look at: seed and offset
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_PARAMS];
-  Operand operands[kOperands];
+  Operand operands[ATALLA_MAX_OPERANDS];
   LaunchCharge charge;
   bool used = false;
 };

@@ -99,6 +99,16 @@ bool is_flat(const atalla_launch_desc& desc) {
   return true;
 }
 
+// True if the result of a concatenation is a row of its inputs, all passed in the order of memory.
+bool is_row_of_inputs(const atalla_launch_desc& desc) {
+  for (int k = 1; k < desc.n_operands; ++k) {
+    atalla_operand part = desc.operands[k];
+    std::copy_n(desc.operands[0].strides, part.ndim, part.strides);
+    if (!is_dense(part) || !same_places(part, desc.operands[k])) return false;
+  }
+  return true;
+}
+
 // True if columns are reduced. The code then takes their tiles one by one.
 bool reduces_columns(const atalla_operand& out, const atalla_operand& in) {
   if (out.ndim != in.ndim || in.ndim == 0 || out.sizes[in.ndim - 1] != in.sizes[in.ndim - 1]) return false;
@@ -116,12 +126,15 @@ bool has_windows(const atalla_operand& out, const atalla_operand& in) {
 void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atalla_launch_desc& desc,
              atalla_tile_layout* layout) {
   const uint64_t row = uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes;
-  const bool flat = traits.lookup || (traits.elementwise && is_flat(desc));
+  const bool flat =
+      traits.lookup || (traits.elementwise && is_flat(desc)) || (traits.concatenation && is_row_of_inputs(desc));
   const bool matrices = traits.product || traits.convolution || traits.attention;
   const int first = desc.n_outputs;
   const bool copy = traits.conversion && desc.n_operands == 2 && desc.operands[0].dtype == desc.operands[1].dtype;
   const bool transpose = copy && innermost(desc.operands[0]).dimension != innermost(desc.operands[1]).dimension;
-  const bool one_engine = traits.lookup || (copy && !transpose);
+  const bool one_engine = traits.lookup || traits.concatenation || (copy && !transpose);
+  // The others take whole rows.
+  const bool any_tiles = traits.elementwise || traits.lookup || traits.concatenation;
   for (int k = 0; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
     if (!in_memory(operand)) continue;
@@ -155,14 +168,13 @@ void lay_out(const atalla_geometry& chip, const KernelTraits& traits, const atal
     }
     if (transpose) {
       place.rows = static_cast<uint16_t>(std::clamp<int64_t>(inner.next_size, 1, place.rows));
-    } else if (k == first && (traits.convolution || !(matrices || traits.elementwise || traits.lookup))) {
+    } else if (k == first && (traits.convolution || !(matrices || any_tiles))) {
       // Lines of an image, or rows: cut as evenly as possible, the way they come.
       place.rows = even_rows(static_cast<uint64_t>(inner.next_size), place.rows);
     }
     if (matrices) place.engine = k > first ? 1 : 0;
     else if (!one_engine) place.engine = k < first ? 1 : 0;
-    const bool rows =
-        !matrices && !traits.elementwise && !traits.lookup && first < desc.n_operands && (k == first || k == 0);
+    const bool rows = !matrices && !any_tiles && first < desc.n_operands && (k == first || k == 0);
     if (!rows || reduces_columns(desc.operands[0], desc.operands[first])) continue;
     if (!has_windows(desc.operands[0], desc.operands[first])) wait_for_rows(chip, operand, run, k < first, &place);
     else if (k == first) wait_for_planes(chip, desc.operands[0], operand, &place);

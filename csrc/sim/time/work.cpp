@@ -101,7 +101,7 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
   work->written = (1u << desc.n_outputs) - 1;
   work->code_bytes = estimated_code_bytes(traits, desc, cost);
   work->parts = 1;
-  work->working_bytes = working_bytes(cost, desc.n_operands);
+  work->working_bytes = working_bytes(cost, traits, desc.n_operands);
   std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
   std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
   std::fill(std::begin(work->layout), std::end(work->layout), atalla_tile_layout{});
@@ -124,7 +124,7 @@ void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, con
     const uint64_t columns = out.ndim == 0 ? count : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
     work->parts = columns == 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, work->parts);
   }
-  for (int k = desc.n_outputs; k < end; ++k)
+  for (int k = desc.n_outputs; k < end && !traits.concatenation; ++k)
     if (in_memory(desc.operands[k]) && stored_elements(desc.operands[k]) < count) work->shared |= 1u << k;
   if (traits.attention && end - desc.n_outputs >= 2) {
     const atalla_operand &query = desc.operands[desc.n_outputs], &key = desc.operands[desc.n_outputs + 1];

@@ -14,8 +14,11 @@ namespace atalla::sim {
 void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, const Cost& cost,
                  atalla_launch_work* work);
 
-// Bytes of the scratchpads for the tiles under way of a launch.
-inline uint64_t working_bytes(const Cost& cost, int operands) { return 2 * cost.tile_bytes() * operands; }
+// Bytes of the scratchpads for the tiles under way of a launch: two per operand. The inputs of a concatenation are
+// moved one after another.
+inline uint64_t working_bytes(const Cost& cost, const KernelTraits& traits, int operands) {
+  return 2 * cost.tile_bytes() * (traits.concatenation ? 2 : operands);
+}
 
 // Bytes of the scratchpads that a launch takes: its tiles under way, the blocks of operands in DRAM, and the operands
 // of the mask `resident`. At most `capacity`: large blocks are made to fill both scratchpads.

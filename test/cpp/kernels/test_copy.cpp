@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// copy, fill and arange: every pair of dtypes, layouts, and upstream's conversion rules.
+// copy, cat, fill and arange: every pair of dtypes, layouts, and upstream's conversion rules.
+#include <algorithm>
+#include <numeric>
+
 #include "check.h"
 #include "kernels/harness.h"
 
@@ -113,6 +116,125 @@ void test_conversion_rules() {
   CHECK_EQ(numbers.get({2}), 1.0);
 }
 
+atalla_status cat(Tensor& out, std::vector<Tensor>& inputs, int64_t dim, atalla_dtype compute) {
+  atalla_launch_desc desc{};
+  desc.n_outputs = 1;
+  desc.compute_dtype = compute;
+  desc.iparams[0] = dim;
+  std::vector<Tensor*> operands = {&out};
+  for (Tensor& input : inputs) operands.push_back(&input);
+  return run_kernel("cat", desc, operands);
+}
+atalla_status cat(Tensor& out, std::vector<Tensor>& inputs, int64_t dim) { return cat(out, inputs, dim, out.dtype); }
+
+// The bytes of `out` with the inputs in their ranges.
+std::vector<uint8_t> joined(const Tensor& out, const std::vector<Tensor>& inputs, size_t dim) {
+  std::vector<uint8_t> bytes = out.bytes;
+  const size_t width = item_size(out.dtype);
+  int64_t first = 0;
+  for (const Tensor& input : inputs) {
+    input.each([&](const Index& from) {
+      Index to = from;
+      to[dim] += first;
+      std::memcpy(bytes.data() + out.offset(to) * width, input.bytes.data() + input.offset(from) * width, width);
+    });
+    first += input.sizes[dim];
+  }
+  return bytes;
+}
+
+// Of one of several layouts.
+Tensor random_tensor(Random& random, atalla_dtype dtype, const Index& sizes, bool contiguous) {
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (contiguous) return Tensor(dtype, sizes);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(static_cast<int64_t>(i))]);
+  return Tensor(dtype, sizes, order, 1 + random.below(2));
+}
+
+void test_cat() {
+  constexpr int kMostInputs = ATALLA_MAX_OPERANDS - 1;
+  Random random;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const auto dtype = static_cast<atalla_dtype>(trial % (ATALLA_BF16 + 1));
+    if (item_size(dtype) == 0) continue;
+    Index sizes(static_cast<size_t>(1 + random.below(4)));
+    for (int64_t& size : sizes) size = random.below(8) == 0 ? 0 : 1 + random.below(random.below(6) == 0 ? 40 : 5);
+    const auto dim = static_cast<size_t>(random.below(static_cast<int64_t>(sizes.size())));
+    if (random.below(2) == 0) std::fill_n(sizes.begin(), dim, 1);
+    const bool contiguous = random.below(2) == 0;
+    std::vector<Tensor> inputs;
+    int64_t total = 0;
+    for (int64_t k = 1 + random.below(kMostInputs); k > 0; --k) {
+      sizes[dim] = random.below(6);
+      total += sizes[dim];
+      inputs.push_back(random_tensor(random, dtype, sizes, contiguous || random.below(3) == 0));
+      random.fill(inputs.back());
+    }
+    sizes[dim] = total;
+    Tensor out = random_tensor(random, dtype, sizes, contiguous || random.below(3) == 0);
+    const std::vector<uint8_t> expected = joined(out, inputs, dim);
+    if (!CHECK_EQ(cat(out, inputs, static_cast<int64_t>(dim)), ATALLA_OK)) return;
+    check::note(
+        out.bytes == expected, __FILE__, __LINE__,
+        "trial " + std::to_string(trial) + ": " + std::to_string(inputs.size()) + " inputs of " + dtype_name(dtype));
+  }
+}
+
+// Work that threads divide, along the outer and along the inner dimension.
+void test_large_cat() {
+  Random random;
+  for (const size_t dim : {0, 1}) {
+    std::vector<Tensor> inputs;
+    Index sizes = {300, 300};
+    int64_t total = 0;
+    for (const int64_t size : {700, 1, 450, 0, 80}) {
+      sizes[dim] = size;
+      total += size;
+      inputs.emplace_back(ATALLA_F32, sizes);
+      random.fill(inputs.back());
+    }
+    sizes[dim] = total;
+    Tensor out(ATALLA_F32, sizes);
+    const std::vector<uint8_t> expected = joined(out, inputs, dim);
+    CHECK_EQ(cat(out, inputs, static_cast<int64_t>(dim)), ATALLA_OK);
+    CHECK(out.bytes == expected);
+  }
+}
+
+void test_cat_broadcasts_and_normalises() {
+  std::vector<Tensor> inputs;
+  inputs.emplace_back(ATALLA_BOOL, Index{2, 3}, std::vector<int>{}, 1, 0b01);  // one row, twice
+  inputs.emplace_back(ATALLA_BOOL, Index{1, 3});
+  const uint8_t rows[2][3] = {{7, 0, 128}, {0, 2, 1}}, expected[9] = {1, 0, 1, 1, 0, 1, 0, 1, 1};
+  for (size_t k = 0; k < 2; ++k) std::memcpy(inputs[k].bytes.data(), rows[k], 3);
+  Tensor out(ATALLA_BOOL, {3, 3});
+  CHECK_EQ(cat(out, inputs, 0), ATALLA_OK);
+  CHECK(std::memcmp(out.bytes.data(), expected, sizeof expected) == 0);
+}
+
+void test_refused_cats() {
+  const auto refused = [](Tensor out, std::vector<Tensor> inputs, int64_t dim, const char* reason,
+                          atalla_status expected = ATALLA_ERR_ARGUMENT) {
+    const std::vector<uint8_t> before = out.bytes;
+    CHECK_EQ(cat(out, inputs, dim, ATALLA_F32), expected);
+    check::note(last_error().find(reason) != std::string::npos, __FILE__, __LINE__, last_error());
+    CHECK(out.bytes == before);
+  };
+  const atalla_dtype f32 = ATALLA_F32;
+  const Tensor x(f32, {2, 3});
+  refused(Tensor(f32, {5, 3}), {x, x}, 0, "the inputs have 4 elements in dimension 0, expected 5");
+  refused(Tensor(f32, {4, 3}), {x, x}, 1, "operand 1 has size 2 in dimension 0, expected 4 as operand 0");
+  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {2, 4})}, 0, "operand 2 has size 4 in dimension 1, expected 3");
+  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {6})}, 0, "operand 2 has 1 dimensions, expected 2");
+  for (const int64_t dim : {-1, 2}) refused(Tensor(f32, {4, 3}), {x, x}, dim, "of a tensor of 2 dimensions");
+  refused(Tensor(f32, {}), {Tensor(f32, {})}, 0, "dim 0 of a tensor of 0 dimensions");
+  refused(Tensor(f32, {4, 3}), {x, Tensor(ATALLA_I32, {2, 3})}, 0, "operand 2 of dtype", ATALLA_ERR_UNSUPPORTED);
+  refused(Tensor(ATALLA_BF16, {4, 3}), {x, x}, 0, "operand 0 of dtype", ATALLA_ERR_UNSUPPORTED);
+  refused(Tensor(f32, {4, 3}), {x, Tensor()}, 0, "operand 2 is absent");
+  refused(Tensor(f32, {4, 3}), {}, 0, "1 outputs of 1 operands, expected 1 of 2 to 12");
+}
+
 // The C interface, with immediates, which the harness does not have.
 template <class T>
 atalla_operand immediate(T value, atalla_dtype dtype) {
@@ -211,6 +333,10 @@ int main() {
   test_copy();
   test_sixteen_bit_floats();
   test_conversion_rules();
+  test_cat();
+  test_large_cat();
+  test_cat_broadcasts_and_normalises();
+  test_refused_cats();
   test_fill();
   test_immediate_input();
   test_arange();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// copy, fill and arange: kernels that move or make elements and compute nothing on them. docs/reference/kernels.md.
+// copy, cat, fill and arange: kernels that move or make elements and compute nothing on them.
+// docs/reference/kernels.md.
 #include <algorithm>
 #include <cstring>
 
+#include "kernel_parameters.h"
 #include "sim/kernels/base/loader.h"
 #include "sim/time/product_plan.h"
 
@@ -41,6 +43,31 @@ void for_each_block(const Space& space, F&& f) {
   }
 }
 
+// Operand 1, at `from`, to operand 0, at `to`. Both have n elements, at least one.
+void copy_elements(const atalla_launch_desc& desc, int64_t n, char* to, const char* from) {
+  const atalla_operand &out = desc.operands[0], &in = desc.operands[1];
+  const auto out_size = static_cast<int64_t>(dtype_size(out.dtype));
+  const auto in_size = static_cast<int64_t>(dtype_size(in.dtype));
+  if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && is_contiguous(out) && is_contiguous(in)) {
+    auto body = [&](int64_t begin, int64_t end) {
+      std::memmove(to + begin, from + begin, static_cast<size_t>(end - begin));
+    };
+    if (n * out_size <= kCopyGrain) {
+      body(0, n * out_size);
+    } else {
+      parallel_for(n * out_size, kCopyGrain, body);
+    }
+    return;
+  }
+  Space space;
+  make_space(desc, space);
+  const ConvertBlock convert = convert_block(out.dtype, in.dtype);
+  for_each_block(space, [&](const Block& block) {
+    convert(to + block_offset(space, block, 0) * out_size, space.strides[0],
+            from + block_offset(space, block, 1) * in_size, space.strides[1], block.sizes);
+  });
+}
+
 atalla_status run_fill(const Launch& launch);
 
 atalla_status run_copy(const Launch& launch) {
@@ -51,26 +78,97 @@ atalla_status run_copy(const Launch& launch) {
   const int64_t n = element_count(out);
   if (n == 0) return ATALLA_OK;
   if (in.immediate) return run_fill(launch);
-  const auto out_size = static_cast<int64_t>(dtype_size(out.dtype));
-  const auto in_size = static_cast<int64_t>(dtype_size(in.dtype));
-  if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && is_contiguous(out) && is_contiguous(in)) {
-    auto body = [&](int64_t begin, int64_t end) {
-      std::memmove(launch.ptr<char>(0) + begin, launch.ptr<char>(1) + begin, static_cast<size_t>(end - begin));
-    };
-    if (n * out_size <= kCopyGrain) {
-      body(0, n * out_size);
-    } else {
-      parallel_for(n * out_size, kCopyGrain, body);
+  copy_elements(desc, n, launch.ptr<char>(0), launch.ptr<const char>(1));
+  return ATALLA_OK;
+}
+
+// Immediates have no dimensions, so that they are refused as well.
+atalla_status check_cat(const atalla_launch_desc& desc, int64_t dim) {
+  const atalla_operand& out = desc.operands[0];
+  if (dim < 0 || dim >= out.ndim) {
+    return set_error(ATALLA_ERR_ARGUMENT, "cat: dim %lld of a tensor of %d dimensions", static_cast<long long>(dim),
+                     out.ndim);
+  }
+  int64_t total = 0;
+  for (int k = 1; k < desc.n_operands; ++k) {
+    const atalla_operand& in = desc.operands[k];
+    if (in.ndim != out.ndim) {
+      return set_error(ATALLA_ERR_ARGUMENT, "cat: operand %d has %d dimensions, expected %d as operand 0 has", k,
+                       in.ndim, out.ndim);
     }
+    for (int d = 0; d < out.ndim; ++d) {
+      if (in.sizes[d] == out.sizes[d] || d == dim) continue;
+      return set_error(ATALLA_ERR_ARGUMENT, "cat: operand %d has size %lld in dimension %d, expected %lld as operand 0",
+                       k, static_cast<long long>(in.sizes[d]), d, static_cast<long long>(out.sizes[d]));
+    }
+    if (__builtin_add_overflow(total, in.sizes[dim], &total)) break;  // it is negative then, as no size is
+  }
+  if (total == out.sizes[dim]) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "cat: the inputs have %lld elements in dimension %lld, expected %lld",
+                   static_cast<long long>(total), static_cast<long long>(dim), static_cast<long long>(out.sizes[dim]));
+}
+
+// True if the result is a row of contiguous inputs.
+bool is_row_of_runs(const atalla_launch_desc& desc, int64_t dim) {
+  if (desc.operands[0].dtype == ATALLA_BOOL) return false;
+  for (int d = 0; d < dim; ++d) {
+    if (desc.operands[0].sizes[d] != 1) return false;
+  }
+  for (int k = 0; k < desc.n_operands; ++k) {
+    if (!is_contiguous(desc.operands[k])) return false;
+  }
+  return true;
+}
+
+void join_runs(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const auto size = static_cast<int64_t>(dtype_size(desc.operands[0].dtype));
+  int64_t ends[ATALLA_MAX_OPERANDS] = {0};  // ends[k]: bytes of the inputs up to k
+  for (int k = 1; k < desc.n_operands; ++k) ends[k] = ends[k - 1] + element_count(desc.operands[k]) * size;
+  auto body = [&](int64_t begin, int64_t end) {
+    for (int k = 1; k < desc.n_operands; ++k) {
+      const int64_t from = max_of(begin, ends[k - 1]), to = min_of(end, ends[k]);
+      if (from >= to) continue;
+      std::memmove(launch.ptr<char>(0) + from, launch.ptr<char>(k) + (from - ends[k - 1]),
+                   static_cast<size_t>(to - from));
+    }
+  };
+  const int64_t bytes = ends[desc.n_operands - 1];
+  if (bytes <= kCopyGrain) {
+    body(0, bytes);
+  } else {
+    parallel_for(bytes, kCopyGrain, body);
+  }
+}
+
+// The part of a concatenation's result that is a copy of `in`. It starts where the result does.
+atalla_operand part_for(const atalla_operand& in, const atalla_operand& out) {
+  atalla_operand part = out;
+  part.ndim = in.ndim;
+  std::copy_n(in.sizes, in.ndim, part.sizes);
+  return part;
+}
+
+atalla_status run_cat(const Launch& launch) {
+  const atalla_launch_desc& desc = launch.desc;
+  const int64_t dim = CatParameters::read(desc).dim;
+  if (const atalla_status status = check_cat(desc, dim); status != ATALLA_OK) return status;
+  const atalla_operand& out = desc.operands[0];
+  if (element_count(out) == 0) return ATALLA_OK;
+  if (is_row_of_runs(desc, dim)) {
+    join_runs(launch);
     return ATALLA_OK;
   }
-  Space space;
-  make_space(desc, space);
-  const ConvertBlock convert = convert_block(out.dtype, in.dtype);
-  for_each_block(space, [&](const Block& block) {
-    convert(launch.ptr<char>(0) + block_offset(space, block, 0) * out_size, space.strides[0],
-            launch.ptr<char>(1) + block_offset(space, block, 1) * in_size, space.strides[1], block.sizes);
-  });
+  atalla_launch_desc piece;
+  piece.n_operands = 2;
+  char* to = launch.ptr<char>(0);
+  for (int k = 1; k < desc.n_operands; ++k) {
+    const atalla_operand& in = desc.operands[k];
+    piece.operands[0] = part_for(in, out);
+    piece.operands[1] = in;
+    if (const int64_t n = element_count(in)) copy_elements(piece, n, to, launch.ptr<const char>(k));
+    to += in.sizes[dim] * out.strides[dim] * static_cast<int64_t>(dtype_size(out.dtype));
+  }
   return ATALLA_OK;
 }
 
@@ -219,6 +317,20 @@ void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
   }
 }
 
+// One copy per input.
+void cost_cat(const atalla_launch_desc& desc, Cost& cost) {
+  for (int k = 1; k < desc.n_operands; ++k) {
+    const atalla_operand &in = desc.operands[k], out = part_for(in, desc.operands[0]);
+    const uint64_t read = operand_bytes(in), written = operand_bytes(out), tiles = cost.tiles;
+    cost.bytes_read += read;
+    cost.bytes_written += written;
+    if (read == written) cost_runs(out, in, cost);
+    if (cost.tiles != tiles) continue;
+    cost.tiles += cost.tiles_of(read) + cost.tiles_of(written);
+    cost.beats += cost.divide_up(read, cost.chip.bus_width_bytes) + cost.divide_up(written, cost.chip.bus_width_bytes);
+  }
+}
+
 // A multiply and an add an element: the index vector comes from the scratchpad.
 void cost_arange(const atalla_launch_desc& desc, Cost& cost) {
   cost.bytes_written += operand_bytes(desc.operands[0]);
@@ -232,6 +344,7 @@ constexpr uint64_t kAny = kReal | 1u << ATALLA_C64 | 1u << ATALLA_C128;
 
 constexpr Kernel kKernels[] = {
     {"copy", kAny, run_copy, cost_copy},
+    {"cat", kAny, run_cat, cost_cat},
     {"fill", kAny, run_fill, cost_copy},
     {"arange", kReal, run_arange, cost_arange},
 };

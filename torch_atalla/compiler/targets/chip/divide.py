@@ -116,6 +116,8 @@ def _axes(launch: Launch) -> Iterator[_Axis]:
     elif kernel == "index_select":
         dim = launch.parameter("dim")
         yield _Axis([dim], [None, 0])
+    elif "concatenation" in traits:
+        yield from alike(_without(launch, {launch.parameter("dim")}))
     elif "elementwise" in traits or kernel == "pointwise.steps":
         yield from alike(_without(launch, set()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Formulas, copies and fills, element by element."""
+"""Formulas, copies, concatenation and fills, element by element."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ def copy(c: Context) -> None:
             out.store(target, x.load(source))
 
 
+def cat(c: Context) -> None:
+    """The bits of each input into its range of the result."""
+    (out,), dim = c.outputs, c.parameter("dim")
+    start = out.start
+    for x in c.inputs:
+        with x.each(range(x.rank), {out: start, x: x.start}) as (target, source):
+            out.copy_element(target, source)
+        start = out.at(start, dim, x.size(dim))
+
+
 def fill(c: Context) -> None:
     (out,), (value, *_) = c.outputs, c.inputs
     stored = c.core.convert(value, out.kind)
@@ -82,4 +92,4 @@ def arange(c: Context) -> None:
         out.store(target, start + index * step)
 
 
-ROUTINES = {"copy": copy, "fill": fill, "arange": arange}
+ROUTINES = {"copy": copy, "cat": cat, "fill": fill, "arange": arange}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Copies, conversions, gathering by indices."""
+"""Copies, conversions, concatenation, gathering by indices."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
         pointwise.emit(s, out, [x], ())
         return
     emit_move(s, out, x)
+
+
+def cat(s: Selection, launch: Launch) -> None:
+    """Each input into its range of the result."""
+    (out,), dim, first = launch.outputs, launch.parameter("dim"), 0
+    assert out is not None
+    for x in launch.reads():
+        emit_copy(s, _part(out, x.sizes, [first if d == dim else 0 for d in range(len(x.sizes))]), x)
+        first += x.sizes[dim]
 
 
 def index_select(s: Selection, launch: Launch) -> None:
@@ -153,4 +162,4 @@ def flip(s: Selection, launch: Launch) -> None:
     emit_copy(s, target, after)
 
 
-SELECTORS = {"roll": roll, "copy": copy, "flip": flip, "index_select": index_select, "index": index}
+SELECTORS = {"roll": roll, "copy": copy, "cat": cat, "flip": flip, "index_select": index_select, "index": index}
