@@ -11,7 +11,8 @@ const Kernel kCat("cat");
 }  // namespace
 
 // One launch for as many inputs as a launch takes. An input of another dtype is a launch of its own: a copy, which
-// converts. Upstream's legacy: an empty 1-d tensor takes part whatever the shape of the others.
+// converts. On a device library without the kernel `cat`, every input is. Upstream's legacy: an empty 1-d tensor takes
+// part whatever the shape of the others.
 void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
   bool dense = out.is_contiguous();
   for (const Tensor& t : tensors) {
@@ -28,18 +29,19 @@ void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
   const ScalarType dtype = out.scalar_type();
   auto* to = static_cast<char*>(out.mutable_data_ptr());
   const auto step = static_cast<int64_t>(out.element_size()) * (dense ? 1 : out.stride(dim));
+  const int most = kCat.available() ? ATALLA_MAX_OPERANDS : 2;
   const auto end = tensors.end();
   for (auto it = tensors.begin(); it != end;) {
     if ((*it).numel() == 0) {
       ++it;
       continue;
     }
-    LaunchBuilder builder(kCat, dtype);
+    LaunchBuilder builder(kCopy, dtype);
     if (dense) builder.output_elements(to, dtype, 1);
     else builder.output(out);
     int64_t size = 0;  // of the inputs along dim
     bool same = true;
-    for (; it != end && same && builder.desc().n_operands < ATALLA_MAX_OPERANDS; ++it) {
+    for (; it != end && same && builder.desc().n_operands < most; ++it) {
       const Tensor& t = *it;
       if (t.numel() == 0) continue;
       same = t.scalar_type() == dtype;
@@ -51,8 +53,10 @@ void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
     atalla_operand& part = builder.operand(0);
     part.addr = reinterpret_cast<atalla_addr>(to);
     part.sizes[dim] = size;
-    if (builder.desc().n_operands == 2) builder.desc().kernel = kCopy.id();
-    else builder.parameters(CatParameters{.dim = dim});
+    if (builder.desc().n_operands > 2) {
+      builder.desc().kernel = kCat.id();
+      builder.parameters(CatParameters{.dim = dim});
+    }
     builder.launch(out.device());
     to += size * step;
   }
