@@ -65,10 +65,11 @@ inline void copy_row(E* out, int64_t out_stride, const E* in, int64_t in_stride,
   }
 }
 
-// `rows` rows from the cursor on, of `n` elements each. Rows lie anywhere, so the host cannot tell which one comes next.
+// `rows` rows from the cursor on, of `n` elements each. Rows lie anywhere, so the host cannot tell which one comes
+// next.
 template <class E, int K>
-void copy_rows(const IndexWalk& w, Cursor<K>& at_row, int64_t rows, E* out, int64_t out_stride,
-               const E* in, int64_t in_stride, int64_t n) {
+void copy_rows(const IndexWalk& w, Cursor<K>& at_row, int64_t rows, E* out, int64_t out_stride, const E* in,
+               int64_t in_stride, int64_t n) {
   constexpr int64_t kAhead = 512, kLine = 64;  // bytes
   const int64_t ahead = in_stride == 1 ? min_of(n * static_cast<int64_t>(sizeof(E)), kAhead) : 0;
   const E* from = in + w.in_offset(at_row.offsets);
