@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from pathlib import Path
 
@@ -40,6 +41,22 @@ def other_work_now(seconds: float = 1.0) -> float:
     work = OtherWork()
     time.sleep(seconds)
     return work.cpus()
+
+
+class CoreDistance:
+    """How far the first two CPUs of this process are from each other. The host of a virtual machine may move them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = folder / "core_distance"
+        source = Path(__file__).with_name("core_distance.cpp")
+        subprocess.run(["g++", "-std=c++20", "-O2", "-pthread", source, "-o", self._program], check=True)
+
+    def nanoseconds(self) -> int | None:
+        """Of a cache line's way from one to the other and back; None with a single CPU."""
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            return None
+        return int(subprocess.run([self._program, *map(str, cpus)], check=True, capture_output=True, text=True).stdout)
 
 
 def cpu_model() -> str:

@@ -61,6 +61,7 @@ class Row:
     parameters: int
     export_seconds: float
     cells: dict[str, Cell]
+    core_distances: list[int]  # nanoseconds, before the calls and after those with each number of threads
     loading: Loading | None = None  # of the file that atalla saved
 
 
@@ -91,6 +92,8 @@ def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rou
         loading = None
         if "atalla" in cells and not cells["atalla"].problem:
             loading = measure_loading(folder / "exact.atl", rounds)
+        distance = machine.CoreDistance(folder)
+        distances = [distance.nanoseconds()]
         for threads in numbers:
             workers: dict[str, Worker] = {}
             for runtime, cell in cells.items():
@@ -111,9 +114,11 @@ def measure(name: str, runtimes: list[str], numbers: list[int], peers: Path, rou
                 if cell.error > TOLERANCE:
                     cell.problem = f"wrong result: differs by {cell.error:.1e}"
             take_turns(workers, cells, threads, rounds, sample)
+            distances.append(distance.nanoseconds())
             for worker in workers.values():
                 worker.close()
-        return Row(name, parameters, seconds, cells, loading)
+        known = [found for found in distances if found is not None]
+        return Row(name, parameters, seconds, cells, known, loading)
 
 
 def loaded(workers: dict[str, Worker], runtime: str, cell: Cell) -> bool:

@@ -62,7 +62,8 @@ def tables(rows: list[Row], about: dict[str, Any]) -> str:
         text += [
             f"### {row.model}",
             "",
-            f"{row.parameters / 1e6:.2f} MB of parameters; torch.export alone takes {row.export_seconds:.1f} s.",
+            f"{row.parameters / 1e6:.2f} MB of parameters; torch.export alone takes {row.export_seconds:.1f} s. "
+            f"Between the CPUs: {', '.join(map(str, row.core_distances))} ns.",
             "",
             HEAD,
             "| --- |" + " ---: |" * 13,
