@@ -9,9 +9,12 @@ import itertools
 from collections.abc import Callable
 
 import torch
+import torch.autograd.forward_ad as fwAD
 from opinfo_suite import DeviceTestCase, collected
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.utils._python_dispatch import TorchDispatchMode
 
 DTYPES = (
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool),
@@ -200,9 +203,42 @@ class TestTransfers(DeviceTestCase):
                     torch._copy_from_and_resize(source, target)
                     self.assertEqual(target.cpu(), host)
 
+    def test_item_below_other_keys(self, device):
+        """`item` of a plain tensor skips the dispatcher's second turn; everything else sees what it sees on the CPU."""
+
+        class Seen(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                calls.append(func)
+                return func(*args, **(kwargs or {}))
+
+        def outcomes(device: str) -> list[object]:
+            one = torch.full((1,), 2.5, device=device)
+            with fwAD.dual_level():
+                found = [fwAD.make_dual(one, one).item()]
+            with torch.inference_mode():
+                found.append(torch.full((), 3, device=device).item())
+            with Seen():
+                found.append(one.item())
+            found += [torch.nn.Parameter(one).item(), one.to(torch.complex64).mul(1j).conj().item()]
+            found += [one.to_sparse().sum().item(), torch.func.functionalize(lambda t: t + t.item())(one).item()]
+            for attempt in (
+                lambda: torch.ones(3, device=device).item(),
+                lambda: torch.ones(0, device=device).item(),
+                lambda: torch.vmap(torch.Tensor.item)(torch.ones(3, device=device)),
+                lambda: FakeTensorMode().from_tensor(one).item(),
+            ):
+                with self.assertRaises(Exception) as raised:
+                    attempt()
+                found.append((type(raised.exception), str(raised.exception)))
+            return found
+
+        calls: list[object] = []
+        self.assertEqual(outcomes(device), outcomes("cpu"))
+        self.assertEqual(calls, [torch.ops.aten._local_scalar_dense.default] * 2)
+
 
 instantiate_device_type_tests(TestTransfers, globals(), only_for=("atalla",))
 
 
 def test_count() -> None:
-    assert collected(globals(), "TestTransfers") >= 39
+    assert collected(globals(), "TestTransfers") >= 40

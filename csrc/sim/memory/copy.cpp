@@ -191,6 +191,22 @@ void charge(Device& device, uint32_t stream, uint64_t tag, const Ends& ends, Cop
   }
 }
 
+// Charges a copy whose ends `bind` has bound, unless that failed.
+template <class Bind>
+atalla_status charge_after(Device& device, uint32_t stream, const atalla_copy_params& params, CopyMemo* memo,
+                           StreamClock* clock, Bind&& bind) {
+  if (passes_link(copy_kind(params))) {
+    charge_link(device, stream, params, clock);
+    return ATALLA_OK;
+  }
+  Ends ends;
+  if (const atalla_status status = read_ends(params, &ends)) return status;
+  if (ends.row_bytes == 0) return ATALLA_OK;
+  if (const atalla_status status = bind(&ends)) return status;
+  charge(device, stream, params.tag, ends, memo, clock);
+  return ATALLA_OK;
+}
+
 }  // namespace
 
 int copy_kind(const atalla_copy_params& params) {
@@ -208,31 +224,16 @@ atalla_status execute_copy(Device& device, const atalla_copy_params& params) {
 }
 
 atalla_status charge_copy(Device& device, uint32_t stream, const atalla_copy_params& params, StreamClock* clock) {
-  if (passes_link(copy_kind(params))) {
-    charge_link(device, stream, params, clock);
+  return charge_after(device, stream, params, nullptr, clock, [&](Ends* ends) {
+    if (ends->kind != ATALLA_COPY_DEVICE_TO_HOST) ends->dst.device = owner(device, ends->dst.addr);
+    if (ends->kind != ATALLA_COPY_HOST_TO_DEVICE) ends->src.device = owner(device, ends->src.addr);
     return ATALLA_OK;
-  }
-  Ends ends;
-  if (const atalla_status status = read_ends(params, &ends)) return status;
-  if (ends.row_bytes == 0) return ATALLA_OK;
-  if (ends.kind != ATALLA_COPY_DEVICE_TO_HOST) ends.dst.device = owner(device, ends.dst.addr);
-  if (ends.kind != ATALLA_COPY_HOST_TO_DEVICE) ends.src.device = owner(device, ends.src.addr);
-  charge(device, stream, params.tag, ends, nullptr, clock);
-  return ATALLA_OK;
+  });
 }
 
 atalla_status copy(Device& device, uint32_t stream, const atalla_copy_params& params, CopyMemo* memo,
                    StreamClock* clock) {
-  if (passes_link(copy_kind(params))) {
-    charge_link(device, stream, params, clock);
-    return ATALLA_OK;
-  }
-  Ends ends;
-  if (const atalla_status status = read_ends(params, &ends)) return status;
-  if (ends.row_bytes == 0) return ATALLA_OK;
-  if (const atalla_status status = move(device, &ends)) return status;
-  charge(device, stream, params.tag, ends, memo, clock);
-  return ATALLA_OK;
+  return charge_after(device, stream, params, memo, clock, [&](Ends* ends) { return move(device, ends); });
 }
 
 const CopyCharge& CopyMemo::charge_of(const Device& device, const CopyShape& shape) {
