@@ -76,7 +76,7 @@ void AllocatorState::merge(Block* block) {
   const size_t size = block_bytes(bytes, config);
   Pool& asked = pool_of(size <= kSmallSize ? PoolKind::kSmall : PoolKind::kLarge, stream);
   Block* block = nullptr;
-  if (latest_ != nullptr && latest_->size == size && latest_->pool == &asked) {
+  if (latest_ != nullptr && latest_->size == size && latest_->pool == &asked && config.caching) {
     block = std::exchange(latest_, nullptr);
   } else {
     merge_latest();

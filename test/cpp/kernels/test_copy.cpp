@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "check.h"
+#include "kernel_parameters.h"
 #include "kernels/harness.h"
 
 namespace {
@@ -120,7 +121,7 @@ atalla_status cat(Tensor& out, std::vector<Tensor>& inputs, int64_t dim, atalla_
   atalla_launch_desc desc{};
   desc.n_outputs = 1;
   desc.compute_dtype = compute;
-  desc.iparams[0] = dim;
+  atalla::CatParameters{.dim = dim}.write(&desc);
   std::vector<Tensor*> operands = {&out};
   for (Tensor& input : inputs) operands.push_back(&input);
   return run_kernel("cat", desc, operands);
