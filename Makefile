@@ -199,6 +199,7 @@ docs: build
 	$(PY) -m tools.codegen.suites
 	$(PY) -m tools.codegen.tutorial
 	$(PY) tools/cuda_names.py
+	$(PY) tools/dispatch_keys.py
 
 # The pages of docs/, the API from docstrings and headers, and the examples: build/site/index.html.
 site: build $(VENV)/site.stamp

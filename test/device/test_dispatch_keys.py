@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each operator with a kernel for the CPU has one for the device under the same dispatch key, or a reason."""
+
+import pytest
+import torch
+from torch.testing._internal.common_utils import TestCase
+from torch_version import recorded
+
+from tools import dispatch_keys
+from tools.dispatch_keys import Operator
+
+
+@recorded
+@pytest.mark.skipif(torch.version.cuda is not None, reason="the record is of a build for the CPU")
+class TestDispatchKeys(TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.operators = dispatch_keys.collect()
+        cls.reasons = dispatch_keys.load_reasons()
+
+    def test_every_operator_has_a_kernel_or_a_reason(self):
+        self.assertEqual(dispatch_keys.problems(self.operators, self.reasons), [])
+        counts = {key: sum(o.key == key for o in self.operators) for key in dispatch_keys.KEYS}
+        self.assertTrue(all(count >= 100 for count in counts.values()), counts)
+
+    def test_the_page_is_current(self):
+        self.assertEqual(dispatch_keys.PAGE.read_text(), dispatch_keys.page(self.operators, self.reasons))
+
+    def test_problems_are_found(self):
+        operators = [Operator("CPU", "here", True), Operator("CPU", "gone", False), Operator("SparseCPU", "gone", True)]
+        self.assertEqual(dispatch_keys.problems(operators, {"CPU": {"gone": "why"}}), [])
+        self.assertRegex(dispatch_keys.problems(operators, {})[0], "gone .* neither a kernel under PrivateUse1")
+        stale = {"CPU": {"gone": "why", "here": "why", "other": "why"}, "SparseCPU": {"gone": "why"}}
+        for text, expected in zip(
+            dispatch_keys.problems(operators, stale),
+            ("here is stale", "other is for an operator without", "gone is stale"),
+            strict=True,
+        ):
+            self.assertIn(expected, text)
