@@ -76,6 +76,19 @@ class TestPrograms(TestCase):
         torch.accelerator.synchronize()
         self.assertEqual(self.out.cpu(), torch.full((N,), 2.0))
 
+    def test_launches_run_on_the_device_of_their_tensors(self):
+        """Whichever device is current, in eager mode and in compiled functions."""
+        for device, current in ((1, 0), (0, 1)):
+            with torch.atalla.device(current):
+                x = torch.full((N,), 2.0, device=f"atalla:{device}")
+                out = torch.zeros_like(x)
+                scale[(1,)](x, out, 3.0, BLOCK=N)
+                self.assertEqual(out.tolist(), [6.0] * N)
+                elsewhere = torch.zeros(N, device=f"atalla:{current}")
+                with self.assertRaisesRegex(ValueError, f"expected a tensor on atalla:{device}, got one on atalla:"):
+                    scale[(1,)](x, elsewhere, 3.0, BLOCK=N)
+                self.assertEqual(torch.atalla.current_device(), current)
+
 
 def _number(word):
     """The number of an argument of float32, or its place in a tensor."""

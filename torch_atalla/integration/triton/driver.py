@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -54,10 +54,17 @@ class AtallaLauncher:
         pairs = [pair for kind, argument in zip(self.kinds, arguments, strict=True) for pair in _flat(kind, argument)]
         if enter is not None:
             enter(launch_metadata)
-        device = torch.device(BACKEND, _device().current_device())
-        function.launch((x, y, z), [kind for kind, _ in pairs], [argument for _, argument in pairs], device)
+        values = [value for _, value in pairs]
+        function.launch((x, y, z), [kind for kind, _ in pairs], values, _device_of(values))
         if leave is not None:
             leave(launch_metadata)
+
+
+def _device_of(arguments: Iterable[Any]) -> torch.device:
+    """Return the device of the first tensor on an atalla device; without one, the current device."""
+    devices = (value.device for value in arguments if isinstance(value, torch.Tensor))
+    current = torch.device(BACKEND, _device().current_device())
+    return next((device for device in devices if device.type == BACKEND), current)
 
 
 def _flat(kind: Any, argument: Any) -> Iterator[tuple[str, Any]]:
