@@ -98,7 +98,7 @@ class graph:  # noqa: N801  (torch.cuda's name)
         self.capture_error_mode = capture_error_mode
 
     def __enter__(self) -> None:
-        torch.accelerator.synchronize()
+        torch.accelerator.synchronize(self.capture_stream.device)
         gc.collect()  # what dies during the capture would be freed in it
         torch.accelerator.empty_cache()
         self.capture_stream.__enter__()

@@ -12,7 +12,7 @@ from torch_atalla.device import comm
 from torch_atalla.driver.extension import _C
 from torch_atalla.quantization import convolution_op, linear_op
 
-from . import detection, dlpack, dynamo, libraries, meta, printing, sharing
+from . import detection, dlpack, dynamo, fake_cache, libraries, meta, printing, sharing
 
 
 class _DeviceModule(ModuleType):
@@ -37,6 +37,7 @@ def register(device_module: ModuleType) -> None:
     sharing.install()
     dynamo.install()
     meta.install()
+    fake_cache.install()
     detection.install()
     linear_op.install()
     convolution_op.install()

@@ -13,11 +13,13 @@ from torch._dynamo.backends.common import aot_autograd
 from torch_atalla.compiler.capture.decompositions import eager_decompositions, without_python_kernels
 from torch_atalla.compiler.program.support import support_table
 
+from .current_device import guard_if_unnamed, name_devices
 from .debug import hints
-from .lowering import compile_graph
+from .lowering import compile_graph, device_of
 from .options import CompileOptions, read_options
 from .random_state import partition
-from .replay import Replayed, can_replay
+from .replay import Replayed
+from .replayable import can_replay, wants_replay
 
 
 def atalla(
@@ -29,21 +31,25 @@ def atalla(
 ) -> Callable[..., Any]:
     """Compile a Dynamo graph for the device of its tensors. options.py describes the options."""
     chosen = read_options(mode, options)
+    replay = wants_replay(graph_module, chosen.replay)
+    guard_if_unnamed(graph_module)
 
     def compiler(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return compile_aot_graph(graph, inputs, chosen)
 
     def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        reason = can_replay(graph) if chosen.replay else None
+        device = device_of(graph.graph)
+        reason = can_replay(graph, device) if replay else None
         compiled = compile_aot_graph(graph, inputs, chosen)
-        if not chosen.replay:
+        if not replay or device is None:
             return compiled
         if reason is not None:
             hints.info("the graph is not replayed: %s", reason)
             return compiled
         context = torch._guards.TracingContext.try_get()
         metadata = context.fw_metadata if context is not None else None
-        return Replayed(compiled, metadata.static_input_indices or () if metadata is not None else ())
+        fixed = metadata.static_input_indices or () if metadata is not None else ()
+        return Replayed(compiled, fixed, device)
 
     support = support_table()
     compile_aot = aot_autograd(
@@ -66,6 +72,7 @@ def compile_aot_graph(
     graph: torch.fx.GraphModule, inputs: Sequence[Any], options: CompileOptions
 ) -> Callable[[list[Any]], Any]:
     """Call compile_graph. TORCHDYNAMO_REPRO_AFTER=aot adds upstream's checks for errors and wrong results."""
+    name_devices(graph)
     if torch._dynamo.config.repro_after != "aot":
         return compile_graph(graph, inputs, options)
     from torch._dynamo.repro.after_aot import wrap_compiler_debug
