@@ -81,6 +81,34 @@ def test_making(dtype: torch.dtype) -> None:
     assert made.q_per_channel_axis() == 1
 
 
+@pytest.mark.skipif(torch.atalla.device_count() < 2, reason="needs two devices")
+@pytest.mark.parametrize("current", [0, 1])
+def test_device_that_is_not_current(current: int) -> None:
+    device, x = torch.device("atalla", 1 - current), torch.randn(3, 4)
+    scales, zeros = torch.tensor([0.1, 0.02, 0.3, 1.0]), torch.tensor([0, 3, 1, 5])
+    integers = torch.arange(12, dtype=torch.int8).view(3, 4)
+    makers = (
+        lambda d: torch.quantize_per_tensor(x.to(d), 0.1, 2, torch.qint8),
+        lambda d: torch.quantize_per_tensor(x.to(d), torch.tensor(0.1).to(d), torch.tensor(2).to(d), torch.qint8),
+        lambda d: torch.quantize_per_tensor([x.to(d)], scales[:1].to(d), zeros[:1].to(d), torch.qint8)[0],
+        lambda d: torch.quantize_per_tensor_dynamic(x.to(d), torch.qint8, False),
+        lambda d: torch.quantize_per_channel(x.to(d), scales.to(d), zeros.to(d), 1, torch.qint8),
+        lambda d: torch._make_per_tensor_quantized_tensor(integers.to(d), 0.5, 1),
+        lambda d: torch._make_per_channel_quantized_tensor(integers.to(d), scales.to(d), zeros.to(d), 1),
+        lambda d: torch._empty_affine_quantized((2, 3), scale=3.0, zero_point=2, dtype=torch.qint8, device=d).fill_(6),
+    )
+    with torch.atalla.device(current):
+        for make in makers:
+            cpu, mine = make(torch.device("cpu")), make(device)
+            views = [lambda t: t.t(), lambda t: t[1:]] if mine.qscheme() == torch.per_tensor_affine else []
+            for f in (lambda t: t, torch.clone, torch.dequantize, *views):
+                result = f(mine)
+                assert result.device == device
+                same(result, f(cpu))
+            assert torch.empty_like(mine).device == device
+        assert torch.atalla.current_device() == current
+
+
 def test_dynamic() -> None:
     both(lambda t: torch.quantize_per_tensor_dynamic(t, torch.qint8, False), torch.randn(50))
 

@@ -150,6 +150,34 @@ def test_backward(name: str) -> None:
     check((name, "backward"), lambda: backward(name))
 
 
+def other_devices() -> Iterator[tuple[int, str]]:
+    """The current device, and one that is not current."""
+    for current in (0, 1):
+        with torch.atalla.device(current):
+            yield current, f"atalla:{1 - current}"
+
+
+@pytest.mark.skipif(torch.atalla.device_count() < 2, reason="needs two devices")
+@pytest.mark.parametrize("name, layout", FORWARD, ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_device_that_is_not_current(name: str, layout: torch.layout) -> None:
+    op = OPS[name]
+    for sample in itertools.islice(samples(op, layout, torch.float32), 2):
+
+        def call(device: str) -> Any:
+            x, args, kwargs = to(device, (sample.input, sample.args, sample.kwargs))  # noqa: B023
+            return op(x, *args, **{k: device if k == "device" else v for k, v in kwargs.items()})  # noqa: B023
+
+        if raised(lambda: call("cpu")) is not None:  # noqa: B023
+            continue
+        expected = call("cpu")
+        for current, device in other_devices():
+            found = call(device)
+            assert all(t.device == torch.device(device) for t in tree_leaves(found) if isinstance(t, torch.Tensor))
+            compare(found, expected, name not in RANDOM)
+            assert torch.atalla.current_device() == current
+
+
 def test_enough_is_compared() -> None:
     known = {*FORWARD, *((name, "backward") for name in BACKWARD)}
     assert set(UNCOMPARED) <= known

@@ -78,14 +78,30 @@ def load(path: Path) -> list[Layout]:
     return found
 
 
-def pointer(kernel: Kernel) -> str:
-    """The function with its type, as PyTorch's kernels are overloaded."""
+def guard(f: NativeFunction) -> list[str]:
+    """A statement that makes the device of the arguments the current one: PyTorch's kernels allocate there."""
+    if f.func.arguments.tensor_options is not None:
+        return ["const c10::DeviceGuard guard(c10::device_or_default(device));"]
+    given = [*([f.func.arguments.self_arg.argument] if f.func.arguments.self_arg else []), *f.func.arguments.flat_all]
+    tensors = [a.name for a in given if a.type.is_tensor_like()]
+    return [f"const c10::OptionalDeviceGuard guard(at::device_of({tensors[0]}));"] if tensors else []
+
+
+def wrapper(key: str, kernel: Kernel) -> tuple[str, list[str]]:
+    """Name and definition of the function that is registered."""
     f = kernel.function
+    name = f"{key}_{kernel.op.replace('.', '_')}"
     with native_function_manager(f):
+        signature: DispatcherSignature | NativeSignature
         if kernel.is_own:
-            return f"&{kernel.name}"
-        signature = NativeSignature(f.func, symint=kernel.name.endswith("_symint"))
-        return f"static_cast<{signature.ptr_type()}>(&at::native::{kernel.name})"
+            signature, function = DispatcherSignature.from_schema(f.func, symint=False), kernel.name
+        else:
+            signature = NativeSignature(f.func, symint=kernel.name.endswith("_symint"))
+            function = f"at::native::{kernel.name}"
+        arguments = signature.arguments()
+        declared = ", ".join(a.decl() for a in arguments)
+        lines = [f"{signature.returns_type().cpp_type()} {name}({declared}) {{", *(f"  {s}" for s in guard(f))]
+        return name, [*lines, f"  return {function}({', '.join(a.name for a in arguments)});", "}"]
 
 
 def declaration(kernel: Kernel) -> str:
@@ -100,6 +116,7 @@ def generate(layouts: list[Layout]) -> str:
     includes = {kernel.function.root_name for kernel in kernels if not kernel.is_own}
     lines = [
         f"// Generated from {Path(TABLE).name} by tools/codegen. Do not edit.",
+        "#include <ATen/DeviceGuard.h>",
         "#include <torch/library.h>",
         *(f"#include <ATen/ops/{name}_native.h>" for name in sorted(includes)),
         "namespace atalla::aten {",
@@ -107,8 +124,13 @@ def generate(layouts: list[Layout]) -> str:
         "namespace {",
     ]
     for layout in layouts:
+        wrappers = [wrapper(layout.key, kernel) for kernel in layout.kernels]
+        lines += [line for _, definition in wrappers for line in definition]
         lines.append(f"TORCH_LIBRARY_IMPL(aten, {layout.key}, m) {{")
-        lines += [f'  m.impl("{kernel.op}", {pointer(kernel)});' for kernel in layout.kernels]
+        lines += [
+            f'  m.impl("{kernel.op}", TORCH_FN({name}));'
+            for kernel, (name, _) in zip(layout.kernels, wrappers, strict=True)
+        ]
         lines.append("}")
     return "\n".join([*lines, "}  // namespace", "}  // namespace atalla::aten", ""])
 
