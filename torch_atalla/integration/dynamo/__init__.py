@@ -17,6 +17,7 @@ from typing import Any
 # Upstream's module -> our module, whose register() runs after the import.
 _HOOKS = {
     "torch._dynamo.device_interface": "torch_atalla.integration.dynamo.interface",
+    "torch._dynamo.convert_frame": "torch_atalla.integration.dynamo.tracing",
     "torch._inductor.codegen.common": "torch_atalla.integration.dynamo.inductor",
     "torch._inductor.compile_fx": "torch_atalla.integration.dynamo.default",
     "torch.nn.attention.flex_attention": "torch_atalla.integration.dynamo.flex_attention",

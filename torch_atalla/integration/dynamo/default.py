@@ -67,12 +67,14 @@ def _mode(patches: Mapping[str, Any]) -> str:
 
 
 def _uses_device(model: Any, inputs: Iterable[Any]) -> bool:
-    """Return whether any input, parameter, buffer or intermediate tensor of a Dynamo graph is on the device."""
+    """Return whether any tensor or operator of a Dynamo graph belongs to the device."""
     tensors = list(inputs)
     if isinstance(model, torch.nn.Module):
         tensors += [*model.parameters(), *model.buffers()]
         for module in model.modules():
             if isinstance(module, torch.fx.GraphModule):
                 tensors += [node.meta.get("example_value", node.meta.get("val")) for node in module.graph.nodes]
+                if any(getattr(node.target, "namespace", None) == "atalla" for node in module.graph.nodes):
+                    return True  # an operator of the device that takes no tensor
     leaves = torch.utils._pytree.tree_leaves(tensors)
     return any(isinstance(leaf, torch.Tensor) and leaf.device.type == "atalla" for leaf in leaves)
