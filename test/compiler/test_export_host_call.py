@@ -11,8 +11,8 @@ from torch import nn
 
 from torch_atalla.compiler.capture.capture import capture
 from torch_atalla.compiler.linearize.segments import encode_segment
-from torch_atalla.loadable.errors import ExportError
-from torch_atalla.loadable.host_call import find_op, run_segment
+from torch_atalla.loadable.errors import LoadableError
+from torch_atalla.loadable.host_call import Segment, find_op
 
 
 class Fn(nn.Module):
@@ -43,17 +43,17 @@ def test_round_trip(name: str) -> None:
     inputs = list(program.graph.find_nodes(op="placeholder"))
     (results,) = program.graph.output_node().args
     call = encode_segment(nodes, inputs, list(results))
-    found = run_segment(call.program, list(args))
+    found = Segment(call.program).run(list(args))
     torch.testing.assert_close(found, [fn(*args)], equal_nan=True, rtol=0, atol=0)
 
 
 def test_wrong_number_of_tensors() -> None:
-    with pytest.raises(ExportError, match="takes 1 tensors, got 2"):
-        run_segment('{"inputs":1,"nodes":[],"outputs":[0]}', [torch.ones(1)] * 2)
+    with pytest.raises(LoadableError, match="takes 1 tensors, got 2"):
+        Segment('{"inputs":1,"nodes":[],"outputs":[0]}').run([torch.ones(1)] * 2)
 
 
 def test_unknown_operator() -> None:
-    with pytest.raises(ExportError, match="no operator aten::frobnicate"):
+    with pytest.raises(LoadableError, match="no operator aten::frobnicate"):
         find_op("aten::frobnicate")
-    with pytest.raises(ExportError, match="no operator nowhere::add.Tensor"):
+    with pytest.raises(LoadableError, match="no operator nowhere::add.Tensor"):
         find_op("nowhere::add.Tensor")

@@ -14,7 +14,7 @@ import torch
 
 from torch_atalla.compiler.program.ir import BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand
 from torch_atalla.compiler.schedule.plan import MemoryPlan
-from torch_atalla.loadable.host_call import run_segment
+from torch_atalla.loadable.host_call import Segment
 
 
 def run_program(program: LinearProgram, plan: MemoryPlan, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -34,7 +34,7 @@ def run_program(program: LinearProgram, plan: MemoryPlan, inputs: list[torch.Ten
         _view(memory, port.operand).copy_(tensor)
     for inst in program.instructions:
         if isinstance(inst, HostCall):
-            results = run_segment(inst.program, [_view(memory, operand).clone() for operand in inst.inputs])
+            results = Segment(inst.program).run([_view(memory, operand).clone() for operand in inst.inputs])
             for operand, result in zip(inst.outputs, results, strict=True):
                 _view(memory, operand).copy_(result)
         else:

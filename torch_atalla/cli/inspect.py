@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.description import describe, render
+from torch_atalla.loadable.errors import LoadableError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,5 +40,9 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{args.path}: {error}", file=sys.stderr)
             return 1
         return 0
-    print(json.dumps(data, indent=2) if args.json else render(data))
+    try:
+        print(json.dumps(data, indent=2) if args.json else render(data))
+    except LoadableError as error:
+        print(f"{args.path}: {error}", file=sys.stderr)
+        return 1
     return 0

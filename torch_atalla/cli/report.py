@@ -8,7 +8,9 @@ import sys
 
 import torch
 
+from torch_atalla.cli.operators import add_operators
 from torch_atalla.loadable.errors import LoadableError
+from torch_atalla.loadable.load import load_loadable
 from torch_atalla.reports.report import report
 
 
@@ -21,10 +23,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("-o", "--output", default="report.html", help="page to write (default: %(default)s)")
     parser.add_argument("--method", metavar="NAME", help="default: the first method")
     parser.add_argument("--inputs", metavar="FILE", help="list of arguments written by torch.save (default: random)")
+    add_operators(parser)
     args = parser.parse_args(argv)
     try:
         inputs = None if args.inputs is None else torch.load(args.inputs)
-        report(args.path, args.output, inputs=inputs, method=args.method)
+        report(load_loadable(args.path, operators=args.operators), args.output, inputs=inputs, method=args.method)
     except (OSError, KeyError, ValueError, TypeError, RuntimeError, LoadableError) as error:
         text = str(error)
         print(text if args.path in text else f"{args.path}: {text}", file=sys.stderr)

@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from torch_atalla import energy, telemetry
+from torch_atalla.cli.operators import add_operators
 from torch_atalla.device import namespace as device
 from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--konata", metavar="FILE", help="write a pipeline trace for the viewer Konata (--engine isa)")
     result.add_argument("--packets", type=int, default=1000, help="packets in the trace (default: %(default)s)")
     result.add_argument("--call", type=int, default=0, help="begin the trace with this call of the profile, from 1")
+    add_operators(result)
     return result
 
 
@@ -85,7 +87,7 @@ def main(argv: list[str]) -> int:
 def _run(args: argparse.Namespace, inputs: Sequence[Any] | None) -> list[torch.Tensor]:
     """On the current device. Prints the type of each output, and cycles and energy without the copies from and to the
     host."""
-    program = load_loadable(args.path, engine=args.engine)
+    program = load_loadable(args.path, engine=args.engine, operators=args.operators)
     method = program[args.method] if args.method else next(iter(program.methods.values()))
     types = [(spec.dtype, spec.shape) for spec in method.inputs]
     given = random_inputs(types, args.seed) if inputs is None else inputs

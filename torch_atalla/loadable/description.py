@@ -24,8 +24,11 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def render(data: dict[str, Any]) -> str:
+    """Return the text of a file's records. Control characters of names are escaped: they would steer a terminal."""
+    estimates = _escaped(LoadableReport.of_file(data).estimates())
+    data = _escaped(data)
     parts = {
-        "": _header(data),
+        "": _header(data, estimates),
         "sections": _sections(data),
         "interface": _interface(data),
         "methods": _methods(data),
@@ -41,7 +44,17 @@ def render(data: dict[str, Any]) -> str:
     return "\n\n".join((f"{title}\n{body}" if title else body) for title, body in parts.items() if body)
 
 
-def _header(data: dict[str, Any]) -> str:
+def _escaped(item: Any) -> Any:
+    if isinstance(item, str):
+        return item if item.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in item)
+    if isinstance(item, list):
+        return [_escaped(each) for each in item]
+    if isinstance(item, dict):
+        return {key: each if key == "ops" else _escaped(each) for key, each in item.items()}
+    return item
+
+
+def _header(data: dict[str, Any], estimates: list[str]) -> str:
     metadata = data["metadata"]
     rows = {
         "model": metadata.get("model") or "(unnamed)",
@@ -49,7 +62,7 @@ def _header(data: dict[str, Any]) -> str:
         "written by": f"{metadata.get('producer', '?')}, torch {metadata.get('torch', '?')}",
         "file": f"{data['file_bytes']:,} bytes",
     }
-    lines = [*rows.items(), *(("estimate", line) for line in LoadableReport.of_file(data).estimates())]
+    lines = [*rows.items(), *(("estimate", line) for line in estimates)]
     return "\n".join(f"{name:<12}{text}" for name, text in lines)
 
 
@@ -142,7 +155,7 @@ def _work(data: dict[str, Any], inst: dict[str, Any]) -> str:
     if inst["kind"] == "host_call":
         call = data["host_calls"][inst["host_call"]]
         outs, ins = (", ".join(_value(data, k) for k in call[what]) for what in ("outputs", "inputs"))
-        return f"{'host_call':<24}{outs} <- {ins}  ops {', '.join(call['ops'].split())}"
+        return f"{'host_call':<24}{outs} <- {ins}  ops {_escaped(', '.join(call['ops'].split()))}"
     texts = [_operand(data, operand) for operand in inst["operands"]]
     n = inst["n_outputs"]
     line = f"{data['kernels'][inst['kernel']]['name']:<24}{', '.join(texts[:n])} <- {', '.join(texts[n:])}"

@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What reading a JSON text of a file raises, if the text is not one that save_loadable writes.
+MALFORMED = (
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError, OverflowError, RecursionError),
+)
+
 
 class ExportError(RuntimeError):
     """An exported program cannot be saved as a loadable. The text states what was found and what was expected."""

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from torch_atalla.driver.dtypes import name as dtype_name
 
-from .errors import LoadableError
+from .errors import MALFORMED, ExportError, LoadableError
 from .leaves import load_leaves, load_spec, method_key
 from .tensor_spec import TensorSpec, read_spec
 
@@ -37,9 +37,17 @@ class Interface:
     """
 
     def __init__(self, path: str, data: dict[str, Any], number: int, device: torch.device):
-        record, metadata = data["methods"][number], data["metadata"]
-        self.name: str = record["name"]
+        self.name: str = data["methods"][number]["name"]
         self.device = device
+        try:
+            self._read(path, data, number)
+        except (*MALFORMED, ExportError) as error:
+            raise LoadableError(
+                f"{path}: the metadata does not describe method {self.name!r}: {type(error).__name__}: {error}"
+            ) from None
+
+    def _read(self, path: str, data: dict[str, Any], number: int) -> None:
+        record, metadata = data["methods"][number], data["metadata"]
         keys = {key: method_key(key, self.name, number) for key in ("in_spec", "out_spec", "in_leaves", "out_leaves")}
         missing = [key for key in keys.values() if key not in metadata]
         if missing:

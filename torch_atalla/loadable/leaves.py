@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -52,17 +55,48 @@ def load_leaves(text: str) -> list[Leaf]:
 def dump_spec(spec: pytree.TreeSpec) -> str:
     """Write a pytree spec as JSON. Raises ExportError for a container type that cannot be stored."""
     try:
-        return pytree.treespec_dumps(_plain(spec))
-    except NotImplementedError as error:
+        text = pytree.treespec_dumps(_plain(spec))
+        _check_names(json.loads(text))
+        return text
+    except (NotImplementedError, TypeError, ValueError) as error:
         raise ExportError(f"a container among inputs or outputs cannot be stored: {error}") from None
 
 
 def load_spec(text: str) -> pytree.TreeSpec:
     """Read a pytree spec. Raises ExportError for a container type that is not registered in this process."""
     try:
+        _check_names(json.loads(text))
         return pytree.treespec_loads(text)
     except (NotImplementedError, ValueError) as error:
         raise ExportError(f"expected containers that are registered with torch.utils._pytree: {error}") from None
+
+
+def _check_names(record: Any) -> None:
+    """Raises ValueError for names of Python objects that are neither a built-in type nor an enumeration that this
+    process has imported: pytree imports the module that a spec names, and takes any attribute of it."""
+    if isinstance(record, list):
+        for item in record:
+            _check_names(item)
+    elif isinstance(record, dict):
+        if "__enum__" in record:
+            module, _, path = str(record.get("fqn")).partition(":")
+            found: Any = sys.modules.get(module)
+            for part in path.split("."):
+                found = found.__dict__.get(part) if isinstance(found, (types.ModuleType, type)) else None
+            if not (isinstance(found, type) and issubclass(found, Enum)):
+                raise ValueError(f"found the name {record.get('fqn')!r}, which is no imported enumeration")
+        if "default_factory_module" in record:
+            names = record["default_factory_module"], record.get("default_factory_name")
+            if names not in [("builtins", kind.__name__) for kind in (int, float, str, list, tuple, dict, set)]:
+                raise ValueError(f"found {'.'.join(map(str, names))} as the default_factory of a dict")
+        for item in record.values():
+            _check_names(item)
+    elif isinstance(record, str) and record[:1] in '[{"':
+        try:
+            nested = json.loads(record)  # a context is JSON in a string
+        except ValueError:
+            return
+        _check_names(nested)
 
 
 def _plain(spec: pytree.TreeSpec) -> pytree.TreeSpec:

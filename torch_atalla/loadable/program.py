@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from torch_atalla.driver import runtime
 from torch_atalla.driver.dtypes import name as dtype_name
 
 from .errors import LoadableError
-from .host_call import run_host_call
+from .host_call import HostCalls
 from .method import LoadedMethod
 from .packed import pack
 from .report import LoadableReport
@@ -31,11 +32,20 @@ class LoadedProgram:
     call to call.
     """
 
-    def __init__(self, program: runtime.Program, device: torch.device, path: str, engine: str = "functional"):
+    def __init__(
+        self,
+        program: runtime.Program,
+        device: torch.device,
+        path: str,
+        engine: str = "functional",
+        operators: Sequence[str] = (),
+    ):
         self._program = program
         self.device = device
         self.path = path
         self.engine = engine
+        self.operators = tuple(operators)
+        HostCalls.attach(program, device.index, self.operators)
         data = program.describe()
         if engine == "isa" and not data["code"]:
             raise ValueError(f'{path}: the file has no Atalla code; save it with engine="isa"')
@@ -48,9 +58,9 @@ class LoadedProgram:
         self.report = self._read_report(data)
         self._parameters = _named_values(data)
         self._packed = _packed_matrices(data)
+        self._aliases: dict[str, str] = json.loads(data["metadata"].get("state_names", "{}"))
         self._states = {record["name"]: value_type(data["values"][record["value"]]) for record in data["states"]}
         program.load(device.index, engine)
-        program.set_host_call(lambda text, inputs, outputs: run_host_call(device.index, text, inputs, outputs))
 
     def _read_report(self, data: dict[str, Any]) -> LoadableReport:
         report = LoadableReport.of_file(data)
@@ -108,6 +118,7 @@ class LoadedProgram:
         folded into other constants when the file was saved.
         """
         problems = []
+        tensors = {self._aliases.get(name, name): tensor for name, tensor in tensors.items()}
         for name, tensor in tensors.items():
             found = self._seen_type(name) if self._type_of(name) is not None else None
             if found is not None and (tensor.dtype, tuple(tensor.shape)) != found:
@@ -147,11 +158,13 @@ class LoadedProgram:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Names of the mutable buffers."""
+        """Names of the mutable buffers. One that is another tensor than an earlier method's buffer of its name has the
+        method's name before its own: "decode:k"."""
         return tuple(self._states)
 
     def read_state(self, name: str) -> torch.Tensor:
         """Return a CPU copy of a mutable buffer, after all earlier calls. Raises KeyError for an unknown name."""
+        name = self._aliases.get(name, name)
         if name not in self._states:
             raise KeyError(
                 f"no mutable buffer {name!r}; the program has {', '.join(map(repr, self._states)) or 'none'}"

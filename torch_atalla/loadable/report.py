@@ -10,7 +10,7 @@ from typing import Any
 from torch_atalla.device.energy import text
 from torch_atalla.device.html_table import html_table
 
-from .errors import UnsupportedOp
+from .errors import MALFORMED, LoadableError, UnsupportedOp
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class LoadableReport:
     kernels: dict[str, int] = field(default_factory=dict)  # kernel -> launches
     launches: int = 0
     host_calls: int = 0
+    operators: list[str] = field(default_factory=list)  # of host calls, which load_loadable must be told to allow
     weights: int = 0  # stored tensors; tied ones count once
     weight_bytes: int = 0
     arena_bytes: int = 0
@@ -134,9 +135,13 @@ class LoadableReport:
 
     @staticmethod
     def of_file(description: dict[str, Any]) -> LoadableReport:
-        """Return the report in a file, which the driver has described."""
+        """Return the report in a file, which the driver has described. Raises LoadableError if save_loadable did not
+        write it."""
         stored = description["metadata"].get("report")
-        report = LoadableReport.from_json(stored) if stored else LoadableReport()
+        try:
+            report = LoadableReport.from_json(stored) if stored else LoadableReport()
+        except MALFORMED as error:
+            raise LoadableError(f"the file's report cannot be read: {type(error).__name__}: {error}") from None
         report.file_bytes = description["file_bytes"]
         report.method_cycles = [method["estimate_cycles"] for method in description["methods"]]
         report.estimate_cycles = report.method_cycles[0]
@@ -168,6 +173,7 @@ class LoadableReport:
             *([f"methods     {', '.join(self.methods)}"] if len(self.methods) > 1 else []),
             f"segments    {native} native, {len(self.segments) - native} fallback",
             f"program     {self.launches} launches, {self.host_calls} host calls",
+            *([f"allow       load_loadable(..., operators={self.operators})"] if self.operators else []),
             f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
             f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
             f"{self.arena_without_reuse:,} without reuse)",

@@ -89,8 +89,10 @@ def of_program(
     code: also run the Atalla code of a file that has it.
     """
     if isinstance(program, LoadedProgram):
-        path = program.path
-        runnable = program if program.engine == "functional" else load_loadable(path, program.device)
+        path, operators = program.path, program.operators
+        runnable = (
+            program if program.engine == "functional" else load_loadable(path, program.device, operators=operators)
+        )
     else:
         path = os.fspath(program)
         runnable = load_loadable(path, device)

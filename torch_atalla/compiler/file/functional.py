@@ -23,7 +23,7 @@ from torch_atalla.loadable.description import render
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.code_section import CodeSection, attach
 from torch_atalla.loadable.file.signature import add_signature
-from torch_atalla.loadable.host_call import run_host_call
+from torch_atalla.loadable.host_call import HostCalls
 from torch_atalla.loadable.leaves import dump_leaves, dump_spec, method_key
 from torch_atalla.loadable.report import LaunchCycles, LoadableReport
 from torch_atalla.version import __version__
@@ -226,8 +226,8 @@ def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool, report: Lo
                 program.load(0, "isa")
                 program.verify()
         with closing(runtime.Program(data)) as program:
+            HostCalls.attach(program, 0, ("*",))  # the operators of the caller's own model
             program.load(0)
-            program.set_host_call(lambda text, inputs, outputs: run_host_call(0, text, inputs, outputs))
             program.verify()
             counts = [len(compiled.program.instructions) for compiled in methods.values()]
             each = [program.estimate_each(number, count) for number, count in enumerate(counts)]

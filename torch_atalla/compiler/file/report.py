@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
 
+from torch_atalla.loadable.host_call import Segment
 from torch_atalla.loadable.report import LoadableReport, OpCoverage, SegmentReport
 
 from ..lower.shape.views import is_view
@@ -16,6 +17,12 @@ from ..program.ir import BufferKind, HostCall, Launch
 from ..program.support import qualified_name
 from ..targets.functional.pipeline import Compiled
 from .flops import node_flops
+
+
+def _not_pure(instructions: Iterable[Launch | HostCall]) -> list[str]:
+    """Operators of host calls that a load refuses unless it is told to allow them."""
+    calls = [Segment(inst.program) for inst in instructions if isinstance(inst, HostCall)]
+    return sorted({name for call in calls for name in call.refused})
 
 
 def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
@@ -31,6 +38,7 @@ def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
         kernels=dict(sorted(Counter(launch.kernel for launch in launches).items())),
         launches=len(launches),
         host_calls=sum(isinstance(inst, HostCall) for inst in program.instructions),
+        operators=_not_pure(program.instructions),
         weights=len(constants),
         weight_bytes=sum(buffer.nbytes for buffer in constants),
         arena_bytes=plan.arena_bytes,
@@ -68,6 +76,7 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
         added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls", "segments", "unsupported")
         for name in (*added, "predicted_cycles", "baseline_cycles", "residents"):
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
+        merged.operators = sorted({*merged.operators, *report.operators})
         merged.by_op = _added(merged.by_op, report.by_op)
         merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
         merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
