@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mutable buffers, several methods in one file, parameters replaced at run time."""
 
+import copy
 import threading
+import warnings
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
+from torch_atalla.__main__ import main
 from torch_atalla.loadable.description import describe
 from torch_atalla.loadable.errors import ExportError
 
@@ -24,6 +27,34 @@ class Counter(nn.Module):
         self.total.add_(x)
         self.calls += 1
         return old, self.total + 0, self.calls * 10
+
+
+class Sums(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.register_buffer("k", k)
+
+    def forward(self, x):
+        self.k += x.sum().to(self.k.dtype)
+        return self.k * 1
+
+
+class Scaled(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.register_buffer("k", k)
+
+    def forward(self, x):
+        return x * self.k
+
+
+class Twice(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner.k * 2 + x
 
 
 class Norm(nn.Module):
@@ -158,6 +189,88 @@ class TestState(TestCase):
         self.assertEqual(program.read_state("k"), module.k, rtol=1e-4, atol=1e-5)
         with self.assertRaisesRegex(KeyError, "no method 'forward'; the program has 'prefill', 'decode'"):
             program["forward"]
+
+    def assert_methods_are_modules(self, modules, calls=3, **options):
+        """Methods from copies of the modules, called in turns, against the modules."""
+        given = {name: copy.deepcopy(module) for name, module in modules.items()}
+        programs = {name: torch.export.export(module, (torch.ones(3),)) for name, module in given.items()}
+        program = self.load(programs, **options)
+        for i in range(calls):
+            for name, module in modules.items():
+                x = torch.full((3,), float(i + 1))
+                self.assertEqual(program[name](x.to("atalla")), module(x), exact_device=False)
+        return program
+
+    def test_buffers_of_one_name_are_several(self):
+        """Of other values, sizes, dtypes and strides, of a parameter's name, or the same ones in another tensor."""
+        others = [Sums(torch.zeros(8)), Sums(torch.zeros(3, dtype=torch.int32)), Sums(torch.full((3,), 5.0))]
+        others += [
+            Sums(torch.zeros(3, dtype=torch.float64)),
+            Sums(torch.zeros(2, 3).t()),
+            Scaled(torch.full((3,), 2.0)),
+        ]
+        for other in others:
+            for golden in (True, False):
+                program = self.assert_methods_are_modules({"a": Sums(torch.zeros(3)), "b": other}, golden=golden)
+                self.assertEqual(program.states[0], "k")
+                self.assertEqual(program.read_state("k"), torch.full((3,), 18.0))
+            self.assert_methods_are_modules({"b": other, "a": Sums(torch.zeros(3))})
+        with self.assertWarnsRegex(UserWarning, r"buffer 'k' of method 'b' .*state_dict\['k'\] = first"):
+            program = self.assert_methods_are_modules({"a": Sums(torch.zeros(3)), "b": Sums(torch.zeros(3))})
+        self.assertEqual(program.states, ("k", "b:k"))
+        program.load_state_dict({"b:k": torch.ones(3)})
+        self.assertEqual((program.read_state("k")[0], program.read_state("b:k")[0]), (18.0, 1.0))
+
+    def test_one_buffer_of_several_names(self):
+        """A method of the module, and one of a wrapper that only reads the buffer, or writes it."""
+        for kind in (Twice, nn.Sequential):
+            module = Sums(torch.zeros(3))
+            program = self.load({"inner": module, "outer": kind(module)}, args=(torch.ones(3),))
+            self.assertEqual(program.states, ("k",))
+            again = copy.deepcopy(module)
+            outer = kind(again)
+            for _ in range(2):
+                x = torch.ones(3)
+                self.assertEqual(program["inner"](x.to("atalla")), again(x), exact_device=False)
+                self.assertEqual(program["outer"](x.to("atalla")), outer(x), exact_device=False)
+            name = "0.k" if kind is nn.Sequential else "inner.k"
+            self.assertEqual(program.read_state(name), again.k)
+            program.load_state_dict({name: torch.zeros(3)})
+            self.assertEqual(program.read_state("k"), torch.zeros(3))
+
+    def test_parameters_of_one_name(self):
+        torch.manual_seed(0)
+        a, b = nn.Linear(3, 3), nn.Linear(3, 3)
+        program = self.assert_methods_are_modules({"a": a, "b": b}, optimize="none")
+        self.assertEqual(set(program.parameters()), {"weight", "bias", "b:weight", "b:bias"})
+        program.load_state_dict({"b:bias": torch.zeros(3), "b:weight": torch.eye(3)})
+        x = torch.ones(3)
+        self.assertEqual(program["b"](x.to("atalla")), x, exact_device=False)
+        self.assertEqual(program["a"](x.to("atalla")), a(x), exact_device=False)
+        program = self.assert_methods_are_modules({"a": a, "b": copy.deepcopy(a)}, optimize="none")
+        self.assertEqual(set(program.parameters()), {"weight", "bias"})
+
+    def test_buffers_that_share_memory(self):
+        for second in ("k", "k[1:]"):
+            module = Sums(torch.zeros(3))
+            module.register_buffer("other", eval(second, {"k": module.k}))
+            with self.assertRaisesRegex(ExportError, "buffer 'k' .* and buffer 'other' .* share memory"):
+                self.load(torch.export.export(module, (torch.ones(3),)))
+        first, second = Sums(torch.zeros(4)), Scaled(torch.zeros(3))
+        second.k = first.k[1:]
+        with self.assertRaisesRegex(ExportError, "buffer 'k' of method 'a' and buffer 'k' of method 'b' share memory"):
+            self.load({"a": first, "b": second}, args=(torch.ones(3),))
+
+    def test_programs_from_files_of_their_own(self):
+        """The command shares equal tensors of one name, which files cannot."""
+        module, names = Cached().eval(), []
+        for name, program in cached_methods(module).items():
+            torch.export.save(program, self.path.with_name(name + ".pt2"))
+            names.append(f"{name}={self.path.with_name(name + '.pt2')}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            self.assertEqual(main(["compile", *names, "-o", str(self.path)]), 0)
+        self.assertEqual(torch_atalla.load_loadable(self.path).states, ("k", "v"))
 
     def test_mutated_inputs_are_refused(self):
         class Writes(nn.Module):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from torch_atalla.compiler.capture.shared_tensors import tie_equal_buffers
 from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.errors import ExportError
@@ -70,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     output = args.output or str(Path(named[0][1]).with_suffix(".atl"))
     try:
         loaded = {name or "forward": _load(path) for name, path in named}
+        tie_equal_buffers(loaded)
         report = save_loadable(
             loaded if names[0] is not None else loaded["forward"],
             output,

@@ -183,13 +183,14 @@ def capture(
     *,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Captured:
     """Decomposes to the ops that lowering knows.
 
     A module is exported first, with `args` and `kwargs` as example inputs. decomposed: what `decompose` gave for the
     program, if it was called already. states: further buffers that keep their value from call to call, since another
-    method writes them. Raises ExportError for what the format has no room for: mutated inputs, sizes that no input
-    determines.
+    method writes them. names: of the file for parameters and buffers that are not called so there. Raises ExportError
+    for what the format has no room for: mutated inputs, sizes that no input determines.
     """
     program = export_module(program, args, kwargs)
     if decomposed is None:
@@ -198,9 +199,10 @@ def capture(
     assert_on_tensors(decomposed.graph)
     bound_sizes(decomposed)
     name_the_host(decomposed.graph)
-    constants = _constants(decomposed)
+    names = names or {}
+    constants = _constants(decomposed, names)
     store_bytes(decomposed.graph, constants)
-    mutable = mutated_buffers(decomposed) | frozenset(states)
+    mutable = {names.get(name, name) for name in mutated_buffers(decomposed) | frozenset(states)}
     kept = {name: item for name, item in constants.items() if item.kind == "buffer" and item.fqn in mutable}
     return Captured(
         graph_module=decomposed.graph_module,
@@ -215,7 +217,7 @@ def capture(
         out_spec=decomposed.call_spec.out_spec,
         model=model_name(program),
         states=kept,
-        updates=_updates(decomposed),
+        updates=[names.get(name, name) for name in _updates(decomposed)],
         symbols=_symbols(decomposed, program),
         names=frozenset(item.fqn for item in constants.values() if item.kind != "constant"),
         results=_results(program, decomposed),
@@ -286,7 +288,7 @@ def _inputs(program: torch.export.ExportedProgram) -> list[Leaf]:
     return leaves
 
 
-def _constants(program: torch.export.ExportedProgram) -> dict[str, Constant]:
+def _constants(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, Constant]:
     """On the CPU, where the stages work. Tensors that share memory on the device still do."""
     constants = {}
     moved: dict[int, torch.UntypedStorage] = {}
@@ -294,7 +296,7 @@ def _constants(program: torch.export.ExportedProgram) -> dict[str, Constant]:
         if spec.kind in _CONSTANT_KINDS:
             store = program.state_dict if spec.target in program.state_dict else program.constants
             tensor = on_host(store[spec.target].detach(), moved)
-            constants[spec.arg.name] = Constant(tensor, _CONSTANT_KINDS[spec.kind], spec.target)
+            constants[spec.arg.name] = Constant(tensor, _CONSTANT_KINDS[spec.kind], names.get(spec.target, spec.target))
     return constants
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -21,12 +22,13 @@ aten = torch.ops.aten
 MOST = torch.finfo(torch.bfloat16).max
 
 
-def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+def narrowed(program: torch.export.ExportedProgram, states: Collection[str] = ()) -> torch.export.ExportedProgram:
     """The program with parameters, mutable buffers and floating-point inputs in bfloat16.
 
     What the program computes in float32 without them, as positions and masks, stays so until it meets a bfloat16
     tensor. Then it is converted, and numbers beyond the range of bfloat16 become its largest ones. Sizes that the
-    export left to the call stay so. Raises ExportError for a program without example inputs.
+    export left to the call stay so. states: buffers that other methods write. Raises ExportError for a program without
+    example inputs.
     """
     if program.example_inputs is None:
         raise ExportError("convert: the exported program has no example inputs; give args=(...)")
@@ -36,7 +38,7 @@ def narrowed(program: torch.export.ExportedProgram) -> torch.export.ExportedProg
         named = type(model_name(program) or "Narrow", (_Narrow,), {"forward": forward})
         names = list(inspect.signature(forward).parameters)[1:]
         shapes = dynamic_shapes(program, dict(zip(names, args)) | kwargs)
-        result = torch.export.export(named(program), args, kwargs, dynamic_shapes=shapes)
+        result = torch.export.export(named(program, states), args, kwargs, dynamic_shapes=shapes)
     _take_sources(result.graph, program.graph)
     return result
 
@@ -127,9 +129,9 @@ def _forward(program: torch.export.ExportedProgram, args: tuple, kwargs: dict[st
 
 
 class _Narrow(torch.nn.Module):
-    def __init__(self, program: torch.export.ExportedProgram) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, states: Collection[str]) -> None:
         super().__init__()
-        mutable = _mutable(program)
+        mutable = _mutable(program).union(states)
         module: Any = copy.deepcopy(program.module(check_guards=False))
         for parameter in module.parameters():
             parameter.data = to_bfloat16(parameter.data)

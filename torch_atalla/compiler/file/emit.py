@@ -12,6 +12,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_atalla.driver.dtypes import CODES
+from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.container import Checksum
 from torch_atalla.loadable.file.format import (
@@ -105,6 +106,7 @@ class _File:
         self.constants: dict[tuple[int, int], int] = {}  # address and bytes of a tensor -> storage
         self.stored: dict[tuple[int, int], list[int]] = {}  # bytes and checksum -> offsets in the weights
         self.states: dict[str, int] = {}  # name -> storage
+        self.state_types: dict[str, str] = {}
         self.state_bytes = 0
         self.kept: set[str] = set()  # parameters and buffers that can be replaced
         self.used: set[str] = set()  # parameters and buffers that went into other constants
@@ -153,9 +155,15 @@ class _File:
             name = tables.string(buffer.name)
             index = tables.add(Section.STORAGES, _SPACES[buffer.kind], buffer.nbytes, offset, 0, 0, *name)
             self.states[buffer.name] = index
+            self.state_types[buffer.name] = _type(tensor)
             zeros = not tensor.reshape(-1).view(torch.uint8).any()
             initial = (0, 0) if zeros else (STATE_HAS_INITIAL, self.store(tensor))
             tables.add(Section.STATES, *name, value(index), *initial)
+        elif self.state_types[buffer.name] != _type(buffer.tensor):
+            raise ExportError(
+                f"two methods have the mutable buffer {buffer.name!r} as {self.state_types[buffer.name]} and as "
+                f"{_type(buffer.tensor)}; expected one type"
+            )
         return self.states[buffer.name]
 
     def golden(self, golden: GoldenRecord) -> None:
@@ -485,6 +493,10 @@ class _Emitter:
             *indices(call.outputs, call.output_names),
             *self.tables.string("\n".join(call.ops)),
         )
+
+
+def _type(tensor: torch.Tensor) -> str:
+    return f"{dtype_name(tensor.dtype)}{list(tensor.shape)} with strides {list(tensor.stride())}"
 
 
 def _bounded(upper: object) -> int:

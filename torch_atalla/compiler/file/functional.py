@@ -29,7 +29,7 @@ from torch_atalla.loadable.report import LaunchCycles, LoadableReport
 from torch_atalla.version import __version__
 
 from ..capture.capture import decompose, export_module, mutated_buffers
-from ..capture.known_numbers import written_buffers
+from ..capture.shared_tensors import SharedTensors
 from ..program.ir import Launch
 from ..targets.functional.dump import Dump
 from ..targets.functional.pipeline import Compiled, compile_program
@@ -133,19 +133,23 @@ def methods_of(
 
 
 def compile_methods(
-    exported: Mapping[str, torch.export.ExportedProgram], dump: str | os.PathLike | None, **options: Any
+    exported: Mapping[str, torch.export.ExportedProgram],
+    shared: SharedTensors,
+    dump: str | os.PathLike | None,
+    **options: Any,
 ) -> dict[str, Compiled]:
-    """options: those of the pipeline."""
-    written = set[str]().union(*map(written_buffers, exported.values()))
-    decomposed = {name: decompose(item, states=written) for name, item in exported.items()}
-    states = frozenset[str]().union(*map(mutated_buffers, decomposed.values()))
+    """shared: of the programs as they were given. options: those of the pipeline."""
+    decomposed = {name: decompose(item, states=shared.states[name]) for name, item in exported.items()}
+    files = {name: shared.names[name] for name in exported}
+    mutated = {files[name].get(own, own) for name, item in decomposed.items() for own in mutated_buffers(item)}
     return {
         name: compile_program(
             item,
             pack=len(exported) == 1,  # methods have other uses for a weight that they share
             dump=dump if dump is None or len(exported) == 1 else Path(dump) / name,
             decomposed=decomposed[name],
-            states=states,
+            states={own for own in shared.states[name] if files[name].get(own, own) in mutated},
+            names=files[name],
             **options,
         )
         for name, item in exported.items()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.report import LoadableReport
 
 from ..capture.narrow import narrowed
+from ..capture.shared_tensors import shared_tensors
 from .functional import Options, Source, compile_methods, file_builder, methods_of
 
 Level = Literal["none", "exact", "fast"]
@@ -43,7 +45,8 @@ def save_loadable(
 
     Args:
         program: an exported program or a module; or several as {method name: program}, which share the parameters and
-            mutable buffers that they have in common.
+            mutable buffers that are one tensor. A buffer that has only its name in common with one of an earlier
+            method is another one, "name of the method:name of the buffer".
         path: the file, which is replaced if it exists.
         args, kwargs: example inputs, CPU tensors, for a module that is not exported yet.
         fallback: "cpu" runs ops without a kernel through torch on the host when the program runs; "error" refuses them.
@@ -84,9 +87,11 @@ def save_loadable(
         raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
     chip = engine == "isa"
     source = methods_of(program, args, kwargs)
-    exported = {name: narrowed(item) for name, item in source.items()} if convert else source
+    shared = shared_tensors(source)
+    exported = {name: narrowed(item, shared.states[name]) for name, item in source.items()} if convert else source
     methods = compile_methods(
         exported,
+        shared,
         dump,
         fallback=fallback,
         optimize=optimize or ("fast" if chip else "exact"),
@@ -97,6 +102,8 @@ def save_loadable(
         code=chip,
     )
     builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
+    if shared.aliases:
+        builder.metadata["state_names"] = json.dumps(shared.aliases)
     if chip:
         from .code import add_code  # late: only this engine needs the chip target
 

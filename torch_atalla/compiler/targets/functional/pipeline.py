@@ -117,16 +117,17 @@ def compile_program(
     dump: str | os.PathLike | None = None,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
     chip: ChipModel | None = None,
     **options: Any,
 ) -> Compiled:
     """Captures a program and compiles it.
 
-    support: instead of the table of this build. dump: a directory, for what every pass left. decomposed, states: see
-    capture. chip: for which the program is scheduled, by default device 0's. options: those of Options.
+    support: instead of the table of this build. dump: a directory, for what every pass left. decomposed, states, names:
+    see capture. chip: for which the program is scheduled, by default device 0's. options: those of Options.
     """
     chosen = Options(**options)
-    captured = capture(program, args, kwargs, support, decomposed=decomposed, states=states)
+    captured = capture(program, args, kwargs, support, decomposed=decomposed, states=states, names=names)
     return compile_captured(captured, chosen, support=support, dump=dump, chip=chip)
 
 
