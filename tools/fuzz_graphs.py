@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 
@@ -134,10 +135,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in range(args.start):
         generator.next(number)
 
-    def program(number: int) -> tuple[Program, Sequence[str]]:
+    def program(number: int) -> tuple[Program, dict[str, Any]]:
         made = generator.next(number)
         checks = tuple(wanted) if args.all else chosen(number, made.chip, wanted)
-        return replace(made, checks=checks), checks
+        return replace(made, checks=checks), {"source": made.source(), "checks": list(checks)}
 
     last, seen = time.monotonic(), 0
 
@@ -156,9 +157,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     numbers = range(args.start, args.start + count)
     until = args.seconds or None
     transferred = transfers(args.seed, max(1, min(count, 10_000) // TRANSFERS_EACH), args.limit, args.out)
-    results = run(
-        program, numbers, jobs=args.jobs, limit=args.limit, log=args.out / "worker.log", until=until, observe=observe
-    )
+    workers = [Worker(args.out / "worker.log") for _ in range(args.jobs)]
+    results = run(program, numbers, workers=workers, limit=args.limit, until=until, observe=observe)
     text = report(results, generator, len(TEMPLATES), transferred)
     print(text)
     if args.report:

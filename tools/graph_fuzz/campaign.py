@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hands programs to child processes, and collects what they find: failures by kind, refusals, coverage."""
+"""Hands cases to child processes, and collects what they find: failures by kind, refusals, coverage.
+
+A case is a program of this fuzzer, or a sequence of tools/state_fuzz.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,27 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from .program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES_PER_PROCESS = 400  # then a fresh one, so that what earlier cases left behind cannot hide or make a failure
 
 
 class Worker:
-    """One child process. `begin` gives it a request, `poll` its answer."""
+    """One child process. `begin` gives it a request, `finish` its answer.
 
-    def __init__(self, log: Path):
+    `module` runs the cases; `environment` has further variables of the process.
+    """
+
+    def __init__(
+        self, log: Path, module: str = "tools.graph_fuzz.worker", environment: Mapping[str, str] | None = None
+    ):
         self.log = log
+        self.module = module
+        self.environment = dict(environment or {})
         self.process: subprocess.Popen | None = None
         self.count = 0
         self.started = self.used = 0.0  # seconds of the clock and of the processor when the request began
@@ -35,9 +43,10 @@ class Worker:
 
     def _start(self) -> None:
         environment = os.environ | {"ATALLA_DRAM_BYTES": str(1 << 30), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment |= self.environment
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "tools.graph_fuzz.worker"],
+                [sys.executable, "-W", "ignore", "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -119,7 +128,7 @@ class Worker:
 @dataclass
 class Failure:
     number: int
-    program: Program
+    program: Any
     problem: dict[str, str]
 
     @property
@@ -137,7 +146,7 @@ class Results:
     coverage: dict[str, Counter[str]] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def add(self, number: int, program: Program, answer: dict[str, Any]) -> None:
+    def add(self, number: int, program: Any, answer: dict[str, Any]) -> None:
         self.cases += 1
         self.invalid += bool(answer.get("invalid"))
         self.passed.update(answer.get("passed", ()))
@@ -148,19 +157,18 @@ class Results:
 
 
 def run(
-    programs: Callable[[int], tuple[Program, Sequence[str]]],
+    cases: Callable[[int], tuple[Any, dict[str, Any]]],
     numbers: Sequence[int] | range,
     *,
-    jobs: int,
+    workers: Sequence[Worker],
     limit: float,
-    log: Path,
     until: float | None = None,
     observe: Callable[[Results], None] | None = None,
 ) -> Results:
-    """Evaluates `programs(number)`, the program with its checks, for each number in turn. limit: seconds of the
+    """Evaluates `cases(number)`, a case with the request for it, for each number in turn. limit: seconds of the
     processor that a case may take. until: seconds after which no further one begins. An interrupt has the same effect
     at once."""
-    results, workers = Results(), [Worker(log) for _ in range(jobs)]
+    results = Results()
     start, pending = time.monotonic(), iter(numbers)
     selector = selectors.DefaultSelector()
     exhausted, interrupts = False, list[int]()
@@ -175,8 +183,8 @@ def run(
                 if number is None:
                     exhausted = True
                     break
-                program, checks = programs(number)
-                worker.begin({"source": program.source(), "checks": list(checks)}, (number, program))
+                case, request = cases(number)
+                worker.begin(request, (number, case))
                 assert worker.process is not None and worker.process.stdout is not None
                 selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
             busy = [worker for worker in workers if worker.request is not None]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ambient state of a call: all that is not an argument and that a program may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import torch
+
+from torch_atalla.device import namespace as atalla
+
+GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
+
+
+@dataclass(frozen=True)
+class Ambient:
+    device: int = 0  # of the tensors
+    current: int = 0  # device
+    stream: bool = False  # a stream other than the default one
+    thread: bool = False  # a thread other than the main one
+    default_dtype: torch.dtype = torch.float32
+    grad_mode: str = "no_grad"
+    autocast: torch.dtype | None = None
+    deterministic: bool = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Make it the state of the calling thread."""
+        before, deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+        with ExitStack() as stack:
+            stack.callback(torch.set_default_dtype, before)
+            stack.callback(torch.use_deterministic_algorithms, deterministic)
+            torch.set_default_dtype(self.default_dtype)
+            torch.use_deterministic_algorithms(self.deterministic, warn_only=True)
+            if self.stream:
+                stack.enter_context(stream_of(self.device))
+            stack.enter_context(atalla.device(self.current))
+            stack.enter_context(GRAD_MODES[self.grad_mode]())
+            if self.autocast is not None:
+                stack.enter_context(torch.autocast("atalla", self.autocast))
+            yield
+
+
+def stream_of(device: int, streams: dict[int, torch.Stream] = {}) -> torch.Stream:  # noqa: B006  (kept for the process)
+    if device not in streams:
+        streams[device] = torch.Stream(device=torch.device("atalla", device))
+    return streams[device]
+
+
+def draw(rng: Random, before: Ambient) -> Ambient:
+    """Return a state near another one."""
+
+    def kept(value, share, *others):
+        return rng.choice(others) if rng.random() < share else value
+
+    return Ambient(
+        device=kept(before.device, 0.3, 0, 1),
+        current=kept(before.current, 0.3, 0, 1),
+        stream=kept(before.stream, 0.2, True, False),
+        thread=rng.random() < 0.1,
+        default_dtype=kept(before.default_dtype, 0.15, torch.float32, torch.float32, torch.float64, torch.bfloat16),
+        grad_mode=kept(before.grad_mode, 0.35, "grad", "no_grad", "inference"),
+        autocast=kept(before.autocast, 0.15, None, None, torch.bfloat16, torch.float16),
+        deterministic=kept(before.deterministic, 0.1, False, True),
+    )

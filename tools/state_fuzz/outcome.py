@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The outcome of a call, and how two outcomes differ: results, written arguments, gradients, random state, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from tools.graph_fuzz import compare
+from torch_atalla.device import namespace as atalla
+
+
+@dataclass
+class Outcome:
+    args: list[Any]
+    results: Any = None
+    error: Exception | None = None
+    grads: list[torch.Tensor | None] = field(default_factory=list)
+    random: tuple[torch.Tensor, ...] = ()
+    device: int = 0  # the current one afterwards
+
+
+def run(call: Callable[..., Any], args: list[Any], seed: int, backward: bool = True) -> Outcome:
+    """Call a function at a random state, and its backward pass if its results have one."""
+    torch.manual_seed(seed)
+    outcome = Outcome(args)
+    try:
+        outcome.results = call(*args)
+        inputs = [arg for arg in tensors(args) if arg.requires_grad]
+        ends = [item for item in tensors(outcome.results) if item.requires_grad]
+        if backward and inputs and ends and torch.is_grad_enabled():
+            total = torch.stack([(item.abs() * item.abs()).float().sum() for item in ends]).sum()
+            outcome.grads = list(torch.autograd.grad(total, inputs, allow_unused=True))
+    except Exception as error:
+        outcome.error = error
+    outcome.random = (torch.get_rng_state(), *(atalla.get_rng_state(i) for i in range(2)))
+    outcome.device = atalla.current_device()
+    return outcome
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def difference(found: Outcome, expected: Outcome) -> tuple[str, str] | None:
+    """The first difference: (category, text)."""
+    if expected.error is not None:
+        if found.error is None:
+            return "accepted", f"eager mode raises {_said(expected.error)}"
+        return None
+    if found.error is not None:
+        return "error", _said(found.error)
+    if found.device != expected.device:
+        return "device", f"the current device is {found.device}, expected {expected.device}"
+    first, spec_found = tree_flatten(found.results)
+    second, spec_expected = tree_flatten(expected.results)
+    if spec_found != spec_expected:
+        return "structure", f"{spec_found}, expected {spec_expected}"
+    for a, b in zip(first, second):
+        if not isinstance(b, torch.Tensor) and (type(a), a) != (type(b), b):
+            return "value", f"{a!r}, expected {b!r}"
+    given = tensors(expected.args)
+    outputs, wanted = tensors(found.results), tensors(expected.results)
+    for number, (a, b) in enumerate(zip(outputs, wanted)):
+        if (problem := facts(a, b)) is not None:
+            return "facts", f"result {number} of shape {list(b.shape)}: {problem}"
+    if sharing([*tensors(found.args), *outputs]) != sharing([*given, *wanted]):
+        return "aliasing", "results share other memory with arguments or each other"
+    with torch.no_grad():
+        if (text := compare.bits(_plain(outputs), _plain(wanted))) is not None:
+            return "values", text
+        if (text := compare.bits(_plain(tensors(found.args)), _plain(given))) is not None:
+            return "arguments", f"written values: {text}"
+        if (text := gradients(found.grads, expected.grads)) is not None:
+            return "gradients", text
+    if not all(torch.equal(a, b) for a, b in zip(found.random, expected.random)):
+        return "random state", "the states of the generators differ afterwards"
+    return None
+
+
+def facts(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    for name, of in _FACTS.items():
+        if of(a) != of(b) and not (name == "stride" and b.numel() == 0):
+            return f"{name} is {of(a)}, expected {of(b)}"
+    return None
+
+
+_FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "dtype": lambda x: x.dtype,
+    "device": lambda x: x.device,
+    "shape": lambda x: tuple(x.shape),
+    "stride": lambda x: x.stride(),
+    "storage_offset": lambda x: x.storage_offset(),
+    "requires_grad": lambda x: x.requires_grad,
+    "is_inference": lambda x: x.is_inference(),
+    "is_conj": lambda x: x.is_conj(),
+    "is_neg": lambda x: x.is_neg(),
+}
+
+
+def sharing(values: Sequence[torch.Tensor]) -> list[int]:
+    """For each tensor, the first one that has the same storage. Tensors without elements share nothing."""
+    seen: dict[int, int] = {}
+    return [
+        seen.setdefault(value.untyped_storage()._cdata, k) if value.numel() else k for k, value in enumerate(values)
+    ]
+
+
+def gradients(found: Sequence[torch.Tensor | None], expected: Sequence[torch.Tensor | None]) -> str | None:
+    """Gradients may differ by the order of sums (docs/guides/compile.md)."""
+    if [a is None for a in found] != [b is None for b in expected]:
+        return "other arguments have gradients"
+    for a, b in zip(found, expected):
+        if a is None or b is None:
+            continue
+        if (problem := facts(a, b)) is not None and "stride" not in problem:
+            return problem
+        first, second = a.resolve_conj().cpu(), b.resolve_conj().cpu()
+        eps = torch.finfo(b.dtype).eps
+        scale = second.abs().nan_to_num(0.0, 0.0).max().item() if second.numel() else 0.0
+        if not torch.allclose(first, second, rtol=16 * eps, atol=4 * eps * scale, equal_nan=True):
+            return f"differ by up to {(first - second).abs().max().item():.3g} of {scale:.3g}"
+    return None
+
+
+def _plain(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [value.detach().resolve_conj().resolve_neg() for value in values]
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
