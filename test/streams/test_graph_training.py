@@ -81,6 +81,26 @@ class TestTraining(TestCase):
 
         self.assertEqual(run(True), run(False))
 
+    def test_make_graphed_callables_on_another_device(self, device):
+        for index in (0, 1):
+            torch.manual_seed(0)
+            layer, x = torch.nn.Linear(4, 4).to(f"atalla:{index}"), torch.randn(3, 4).to(f"atalla:{index}")
+            eager = layer.weight.detach(), layer.bias.detach()
+            with torch.atalla.device(1 - index):
+                graphed = torch.atalla.make_graphed_callables(layer, (x,))
+                for _ in range(3):
+                    given = torch.randn(3, 4).to(x.device)
+                    result = graphed(given)
+                    self.assertEqual(result, F.linear(given, *eager))
+                    layer.zero_grad()
+                    result.sum().backward()
+                    self.assertEqual(layer.bias.grad, torch.full((4,), 3.0))
+                self.assertEqual(torch.atalla.current_device(), 1 - index)
+        with self.assertRaisesRegex(ValueError, "on one atalla device, got tensors on atalla:0, atalla:1"):
+            torch.atalla.make_graphed_callables(
+                lambda a, b: a + b.to(a.device), (torch.ones(2).to("atalla:0"), torch.ones(2).to("atalla:1"))
+            )
+
     def test_make_graphed_callables_refuses(self, device):
         layer = torch.nn.Linear(3, 3, device=device)
         x = torch.ones(2, 3, device=device)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .devices import current_device, device
 from .graphs import Graph, graph, graph_pool_handle
 
 __all__ = ["make_graphed_callables"]
@@ -43,6 +44,20 @@ def _prepare(function: Callable[..., Any], args: Sequence[Any]) -> _Part:
             raise RuntimeError("make_graphed_callables: buffers of modules must not require gradients")
         parameters = tuple(function.parameters())
     return _Part(function, tuple(args), tuple(leaves) + parameters, len(leaves))
+
+
+def _device_of(parts: Sequence[_Part]) -> int:
+    """The device of all arguments and parameters; the current one if there are none. Raises ValueError for several."""
+    devices = {tensor.device for part in parts for tensor in part.inputs}
+    if not devices:
+        return current_device()
+    if len(devices) > 1 or (found := devices.pop()).type != "atalla":
+        names = ", ".join(sorted({str(tensor.device) for part in parts for tensor in part.inputs}))
+        raise ValueError(
+            f"make_graphed_callables: expected arguments and parameters on one atalla device, got tensors on {names}; "
+            "graph the parts of each device in a call of their own"
+        )
+    return found.index
 
 
 def _gradients(
@@ -151,8 +166,9 @@ def make_graphed_callables(
     functions = (callables,) if single else callables
     arguments = (sample_args,) if single else sample_args
     parts = [_prepare(f, a) for f, a in zip(functions, arguments, strict=True)]
-    _warm_up(parts, num_warmup_iters, allow_unused_input)
-    _capture(parts, graph_pool_handle() if pool is None else pool, allow_unused_input)
+    with device(_device_of(parts)):
+        _warm_up(parts, num_warmup_iters, allow_unused_input)
+        _capture(parts, graph_pool_handle() if pool is None else pool, allow_unused_input)
 
     results: list[Any] = []
     for part in parts:
