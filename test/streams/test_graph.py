@@ -139,6 +139,23 @@ class TestAcceleratorGraph(TestCase):
         self.assertEqual(y.device, torch.device("atalla:1"))
         self.assertEqual(y, torch.full((5,), 2.0))
 
+    def test_nothing_recorded(self, device):
+        for index in (0, 1):
+            x = torch.ones(3, device=f"atalla:{index}")
+            graph = torch.atalla.Graph()
+            with self.assertRaisesRegex(RuntimeError, f"recorded nothing, and .* ran on stream 0 of device {index}"):
+                with torch.atalla.device(1 - index), torch.atalla.graph(graph):
+                    x.add_(1)
+            self.assertEqual(x.cpu(), torch.full((3,), 2.0))  # it ran
+            with torch.atalla.device(index), torch.atalla.graph(graph):  # the graph can be used
+                x.add_(1)
+            graph.replay()
+            self.assertEqual(x.cpu(), torch.full((3,), 3.0))
+            with torch.atalla.graph(other := torch.atalla.Graph(), stream=torch.Stream(device=f"atalla:{index}")):
+                x.add_(1)
+            other.replay()
+            self.assertEqual(x.cpu(), torch.full((3,), 4.0))
+
 
 class TestReplay(TestCase):
     def test_static_inputs(self, device):

@@ -89,7 +89,7 @@ void GraphImpl::capture_end() {
   }
   stop_allocating();
   graph_ = std::move(graph);
-  if (graph_->launches() == 0 && graph_->copies() == 0) {
+  if (graph_->empty()) {
     TORCH_WARN(
         "The graph is empty. This usually means that the graph was attempted to be captured on wrong device or "
         "stream.");

@@ -24,6 +24,7 @@ constexpr size_t kMaxLanes = 256;
 
 Capture::Capture(Stream& stream, void* owner) : owner_(owner), graph_(std::make_unique<Graph>(stream.device())) {
   lanes_.push_back({&stream, {0}});
+  last_stream_used = nullptr;
 }
 
 Capture::~Capture() { abort(); }
@@ -41,12 +42,27 @@ void Capture::leave() {
   active_ = false;
 }
 
+void Capture::check_recorded() const {
+  if (!graph_->empty() || thread_ != std::this_thread::get_id()) return;
+  const Stream* const used = last_stream_used;
+  if (used == nullptr) return;
+  const auto name = [](const Stream& stream) {
+    return "stream " + std::to_string(stream.id()) + " of device " + std::to_string(stream.device().ordinal());
+  };
+  throw Error(ATALLA_ERR_ARGUMENT,
+              "the capture on " + name(*lanes_[0].stream) + " recorded nothing, and the work of its thread ran on " +
+                  name(*used) +
+                  " instead; capture on a stream of the device that has the tensors, which must be the "
+                  "current stream of that device");
+}
+
 std::unique_ptr<Graph> Capture::end(Stream& stream) {
   std::lock_guard lock(mutex);
   if (!active_) throw Error(ATALLA_ERR_ARGUMENT, "the capture has ended already");
   leave();
   check_valid();
   if (lanes_[0].stream != &stream) throw Error(ATALLA_ERR_ARGUMENT, "Capture must end on the same stream it began on.");
+  check_recorded();
   lanes_[0].seen.resize(lanes_.size(), 0);
   for (size_t k = 1; k < lanes_.size(); ++k) {
     if (lanes_[0].seen[k] >= lanes_[k].seen[k]) continue;

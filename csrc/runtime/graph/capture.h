@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/c_api/export.h"
@@ -29,7 +30,8 @@ class ATALLA_RUNTIME_API Capture final : public StreamRecorder, public std::enab
   Capture& operator=(const Capture&) = delete;
 
   // The program, on the stream on which the capture began. Ends the capture also when it throws: because it was made
-  // invalid, or because a stream that joined was not waited for.
+  // invalid, because a stream that joined was not waited for, or because it recorded nothing although the thread that
+  // began it submitted work to other streams.
   std::unique_ptr<Graph> end(Stream& stream);
   void abort() noexcept;  // ends it, nothing is kept
 
@@ -64,13 +66,15 @@ class ATALLA_RUNTIME_API Capture final : public StreamRecorder, public std::enab
   bool add_call(Stream& stream, Graph::Call& call);
   bool add_launch(Stream& stream, const atalla_launch_desc& desc, uint32_t source);
   void check_valid() const;
+  void check_recorded() const;
   void leave();
 
   void* const owner_;
   std::unique_ptr<Graph> graph_;
   std::vector<Lane> lanes_;
-  std::vector<std::vector<uint64_t>> events_;  // `seen` of their lane when they were recorded
-  std::string problem_;                        // why it is invalid; empty: it is not
+  std::vector<std::vector<uint64_t>> events_;                  // `seen` of their lane when they were recorded
+  const std::thread::id thread_ = std::this_thread::get_id();  // that began it
+  std::string problem_;                                        // why it is invalid; empty: it is not
   bool active_ = true;
 };
 

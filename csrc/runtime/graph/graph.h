@@ -48,6 +48,7 @@ class ATALLA_RUNTIME_API Graph {
   Device& device() const noexcept { return device_; }
   size_t launches() const noexcept { return launches_; }
   size_t copies() const noexcept { return copies_; }
+  bool empty() const noexcept { return launches_ == 0 && copies_ == 0 && calls_.empty(); }
   size_t streams() const noexcept { return lanes_.size(); }
   uint32_t sources() const noexcept { return sources_; }  // one more than the largest random source
   // The program as a Graphviz digraph: a node a launch or copy, with kernel, dtype, shape and simulated cycles.

@@ -43,6 +43,8 @@ atalla_copy_params contiguous(atalla_copy_kind kind, void* dst, const void* src,
 
 }  // namespace
 
+constinit thread_local const Stream* last_stream_used = nullptr;
+
 Stream::Stream(Device& device, int64_t id, int priority, atalla_stream handle, LaunchMode mode)
     : detour_(mode == LaunchMode::kQueued ? uint32_t{kAlwaysQueued} : 0),
       mode_(mode),
@@ -76,6 +78,7 @@ LaunchQueue& Stream::make_queue() {
 
 void Stream::launch_slow(const atalla_launch_desc& desc) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->launch(*this, desc);
+  last_stream_used = this;
   if (may_run_now()) {
     const uint64_t bytes = operand_bytes(desc);
     if (mode() == LaunchMode::kInline || bytes <= short_bytes_ || is_short_launch(device_.handle(), desc, bytes))
@@ -111,6 +114,7 @@ void Stream::throw_fault(atalla_status status) {
 
 void Stream::copy(const atalla_copy_params& params) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->copy(*this, params, false);
+  last_stream_used = this;
   const uint64_t rows = params.rows > 1 ? params.rows : 1;
   if (may_run_now() && (mode() == LaunchMode::kInline || params.row_bytes <= kShortCopyBytes / rows))
     return copy_now(params);
@@ -119,12 +123,14 @@ void Stream::copy(const atalla_copy_params& params) {
 
 void Stream::host_call(std::function<void()> call) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->host_call(*this, std::move(call));
+  last_stream_used = this;
   if (mode() == LaunchMode::kInline) return call();
   make_queue().push_call(std::move(call));
 }
 
 void Stream::meet(MeetingCall call) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->meet(*this, std::move(call));
+  last_stream_used = this;
   if (mode() == LaunchMode::kInline) return StreamMeeting(handle_).hold(call);
   make_queue().push_meeting(std::move(call));
 }
@@ -174,6 +180,7 @@ void Stream::memcpy_d2d(void* dst, const void* src, size_t bytes) {
 
 void Stream::copy_and_wait(atalla_copy_params params) {
   if (StreamRecorder* recorder = this->recorder()) return recorder->copy(*this, params, true);
+  last_stream_used = this;
   if (!may_run_now()) {
     make_queue().push_copy(params);
     return synchronize();

@@ -44,6 +44,10 @@ class StreamRecorder {
   virtual void synchronize(Stream& stream) = 0;  // or query, or drain
 };
 
+// The last stream to which the calling thread submitted work that ran, or is to run; null if none since it was cleared.
+// A capture uses it to find work of its thread that it did not record.
+extern ATALLA_RUNTIME_API constinit thread_local const Stream* last_stream_used;
+
 // An in-order stream of work of one device. Streams belong to their device and live until the process ends.
 //
 // Work runs on the calling thread while it is short (launch_size.h) and the stream is idle, else on the stream's worker
@@ -61,8 +65,10 @@ class ATALLA_RUNTIME_API Stream {
 
   // The descriptor is copied as far as it must outlive the call.
   void launch(const atalla_launch_desc& desc) {
-    if (detour_.load(std::memory_order_relaxed) == 0 && operand_bytes(desc) <= short_bytes_) [[likely]]
+    if (detour_.load(std::memory_order_relaxed) == 0 && operand_bytes(desc) <= short_bytes_) [[likely]] {
+      last_stream_used = this;
       return launch_now(desc);
+    }
     launch_slow(desc);
   }
 
