@@ -204,7 +204,7 @@ docs: build
 	$(PY) -m tools.codegen.code_size
 	$(PY) -m tools.codegen.suites
 	$(PY) -m tools.codegen.tutorial
-	$(PY) tools/cuda_names.py
+	$(PY) -m tools.names.cuda_names
 	$(PY) tools/dispatch_keys.py
 
 # The pages of docs/, the API from docstrings and headers, and the examples: build/site/index.html.

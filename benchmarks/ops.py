@@ -3,7 +3,7 @@
 
     python -m benchmarks.ops [--quick] [--filter TEXT] [--threads 1 2] [--json FILE] [--write-docs]
 
---write-docs writes docs/reference/benchmarks-ops.md and benchmarks-ops.svg beside it. An op that is not native has no
+--write-docs writes docs/reference/benchmarks-ops.md and docs/static/benchmarks-ops.svg. An op that is not native has no
 number: it is listed as missing.
 """
 

@@ -13,8 +13,8 @@ from .report import seconds
 if TYPE_CHECKING:
     from .ops import Row
 
-DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
-PAGE, PLOT = DOCS / "benchmarks-ops.md", DOCS / "benchmarks-ops.svg"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE, PLOT = DOCS / "reference/benchmarks-ops.md", DOCS / "static/benchmarks-ops.svg"
 SLOW = 0.5  # speeds below are listed apart
 
 INTRODUCTION = """# Benchmarks by op
@@ -116,7 +116,7 @@ def write_docs(rows: Sequence[Row], environment: Mapping[str, object]) -> None:
     parts = [
         INTRODUCTION,
         f"Measured with: {text}.",
-        f"![speeds]({PLOT.name})",
+        f"![speeds](../static/{PLOT.name})",
         summary(rows),
         "## All",
         full_table(rows),

@@ -250,7 +250,7 @@ transfer count for the line that waits.
 
 Of `vector_add`, from the loads of vectors on:
 
-```
+```text
 {listing(chosen[0], 12)}
 ```
 """

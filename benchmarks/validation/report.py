@@ -27,7 +27,9 @@ INTRO = """# Cycles and traffic beside SCALE-Sim
 This page compares both engines with [SCALE-Sim 3](https://github.com/scalesim-project/SCALE-Sim), a public simulator of
 systolic arrays that shares no code with this project, and with the published figures of the chip team.
 
-    make validate     # python -m benchmarks.validate_chip --write-docs
+```sh
+make validate     # python -m benchmarks.validate_chip --write-docs
+```
 
 SCALE-Sim gets the chip's geometry: a weight-stationary array of 32 x 32, a scratchpad of 512 Ki elements for the image
 and one for the filters, each half filled while the other half is used, and results of 192 rows (the vector registers).

@@ -5,13 +5,14 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 from torch.testing._internal.common_utils import TestCase
 from torch_version import recorded
 
-from tools import cuda_names
+from tools.names import cuda_names, features
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,6 +38,24 @@ class TestNames(TestCase):
 
     def test_every_name_is_there_or_has_a_reason(self):
         self.assertEqual(cuda_names.problems(self.names, self.reasons), [])
+
+    def test_reasons_lack_what_the_product_lacks(self):
+        """A reason such as "no thermal model" fails when a thermal model exists."""
+        self.assertEqual(cuda_names.feature_problems(cuda_names.load_missing_features()), [])
+
+    def test_a_feature_that_landed_is_found(self):
+        missing = {"thermal model": ["temperature"], "energy model": ["power_draw"], "warp drive": ["warp_size"]}
+        landed, unknown = cuda_names.feature_problems(missing)
+        self.assertRegex(landed, "power_draw: the reason is that there is no energy model, which the product has")
+        self.assertRegex(unknown, "warp_size: .*no feature 'warp drive'")
+        with mock.patch.object(features, "parameters", lambda: ("thermal.resistance",)):
+            self.assertRegex(cuda_names.feature_problems(missing)[0], "temperature: .* no thermal model")
+
+    def test_reasons_name_what_exists(self):
+        reasons = {"a": "torch.atalla.no_such_name() does this", "b": "see torch_atalla.telemetry and torch.profiler."}
+        self.assertEqual(
+            cuda_names.dangling(reasons), ["the reason for a names torch.atalla.no_such_name, which does not exist"]
+        )
 
     def test_the_page_is_current(self):
         self.assertEqual(cuda_names.PAGE.read_text(), cuda_names.page(self.names, self.reasons))

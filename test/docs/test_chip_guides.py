@@ -34,7 +34,7 @@ class TestKernel(TestCase):
         out = io.StringIO()
         with mock.patch.dict(SELECTORS), contextlib.redirect_stdout(out):
             exec(compile("\n".join(blocks(self.PAGE, "python")), self.PAGE, "exec", dont_inherit=True), {})
-        shown = blocks(self.PAGE, "")[0].strip().removesuffix(", ...]")
+        shown = blocks(self.PAGE, "text")[0].strip().removesuffix(", ...]")
         self.assertIn(shown, out.getvalue())
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The device library's interface for Atalla code (csrc/sim/abi/atalla_isa.h), through ctypes.
 
-Nothing else in the package knows that it is ctypes. No device is opened here.
+No device is opened here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The driver's program interface (csrc/runtime/c_api/atalla_program.h) through ctypes.
 
-Nothing else in the package knows that it is ctypes: `Program`, `validate`, `crc32c`, `kernel_info` and the copies are
-the whole surface, in Python types.
+Callers pass and get Python types: `Program`, `validate`, `crc32c`, `kernel_info` and the copies hide ctypes.
 """
 
 from __future__ import annotations

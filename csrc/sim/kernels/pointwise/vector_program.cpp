@@ -19,7 +19,7 @@ atalla_status bad(const char* kernel, const char* what, int64_t value, int64_t l
 
 // Words: version; inputs, steps, outputs and buffers (a byte each); the dtype of each input; the steps; the value of
 // each output. A step: hash of the kernel; sources, buffer, compute dtype (or the result's, of a conversion), numbers
-// of integer and of floating parameters, then up to three sources (a byte each); the parameters.
+// of integer and of floating parameters, then up to four sources (a byte each); the parameters.
 atalla_status VectorProgram::decode(const Launch& launch, int index, int n_inputs, int n_outputs) {
   const char* const kernel = "vector program";
   const atalla_operand& operand = launch.operand(index);

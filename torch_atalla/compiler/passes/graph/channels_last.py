@@ -13,24 +13,24 @@ import torch
 
 from ...capture.capture import Captured
 from ...program.layouts import exact_meta
+from ..pass_result import PassResult
 
 aten = torch.ops.aten
 
 
-def channels_innermost(captured: Captured) -> None:
+def channels_innermost(captured: Captured) -> PassResult:
     """Changes constants and the graph's metadata in place. A graph without convolutions stays as it is."""
-    changed = False
+    changed = []
     for node in captured.graph.find_nodes(op="call_function", target=aten.convolution.default):
         constant = captured.constants.get(node.args[1].name)
         if constant is not None and constant.tensor.ndim == 4:
             constant.tensor = constant.tensor.contiguous(memory_format=torch.channels_last)
             node.args[1].meta["val"] = exact_meta(constant.tensor)
-            changed = True
-    if not changed:
-        return
-    for node in captured.graph.nodes:
+            changed.append(node.name)
+    for node in captured.graph.nodes if changed else ():
         if node.op == "call_function" and "val" in node.meta:
             node.meta["val"] = _moved(node)
+    return PassResult("channels_innermost", tuple(changed))
 
 
 def _moved(node: torch.fx.Node) -> Any:

@@ -168,7 +168,8 @@ def lower_captured(
         graph = _snapshot(captured.graph)
         constants = {name: constant.tensor for name, constant in captured.constants.items()}
         if not views:
-            channels_innermost(captured)
+            passes.append(channels_innermost(captured))
+            out.graph("channels_innermost", captured)
         keep_strides = views
     parts = partition(captured, table)
     if parts.unsupported and options.fallback == "error":
