@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""COO, CSR and CSC tensors on the device against the CPU: construction, conversions, arithmetic and products."""
+"""Sparse tensors on the device against the CPU: construction, conversions, arithmetic and products."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import itertools
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch.utils._pytree import tree_map
 import torch_atalla
 
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+BLOCK_LAYOUTS = (torch.sparse_bsr, torch.sparse_bsc)
 
 
 def to(device: str, value: Any) -> Any:
@@ -304,6 +306,76 @@ def test_csr_arithmetic() -> None:
     both(
         lambda p, m, n: torch.sparse.sampled_addmm(p, m, n, beta=0.5, alpha=2), a, torch.randn(3, 6), torch.randn(6, 4)
     )
+
+
+@pytest.mark.parametrize("target", BLOCK_LAYOUTS, ids=str)
+@pytest.mark.parametrize("source", [torch.strided, *LAYOUTS, *BLOCK_LAYOUTS], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64], ids=str)
+def test_blocks(source: torch.layout, target: torch.layout, dtype: torch.dtype) -> None:
+    dense = (torch.randn(4, 6) * (torch.rand(4, 6) < 0.3)).to(dtype)
+    for size in ((2, 3), (1, 6), (4, 1), (2, 2)):
+        blocks = size if source in BLOCK_LAYOUTS else None
+        x = dense if source == torch.strided else dense.to_sparse(layout=source, blocksize=blocks)
+        both(lambda t, size=size: t.to_sparse(layout=target, blocksize=size), x)
+        both(lambda t, size=size: t.to_sparse(layout=target, blocksize=size).to_dense(), x)
+        both(lambda t, size=size: t.to_sparse(layout=target, blocksize=size).to_sparse(), x)
+    empty = torch.zeros(4, 6, dtype=dtype).to_sparse(layout=source, blocksize=blocks) if blocks is None else x
+    both(lambda t: t.to_sparse(layout=target, blocksize=(2, 2)), empty)
+
+
+@pytest.mark.parametrize("target", BLOCK_LAYOUTS, ids=str)
+@pytest.mark.parametrize("size", [(3, 3), (0, 2), (2,), (2, 2, 2)])
+def test_block_errors(target: torch.layout, size: tuple[int, ...]) -> None:
+    def convert(device: str, x: torch.Tensor) -> str:
+        with pytest.raises(RuntimeError) as error:
+            x.to(device).to_sparse(layout=target, blocksize=size)
+        return str(error.value).partition("\n")[0]
+
+    x = torch.eye(4)
+    assert convert("atalla", x) == convert("cpu", x)
+    if len(size) == 2 and size[0]:  # the CPU divides by other sizes
+        assert convert("atalla", x.to_sparse_csr()) == convert("cpu", x.to_sparse_csr())
+    batch = torch.stack([x, x]).to_sparse_csr()
+    with pytest.raises(RuntimeError, match="for batched inputs is not supported"):
+        batch.to("atalla").to_sparse(layout=target, blocksize=(2, 2))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, *BLOCK_LAYOUTS], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_products_of_layouts(layout: torch.layout, dtype: torch.dtype) -> None:
+    """Against dense matrices, because the CPU lacks some of them."""
+    blocks = (2, 3) if layout in BLOCK_LAYOUTS else None
+    a = torch.randn(4, 6, dtype=dtype) * (torch.rand(4, 6) < 0.4)
+    b, c, v = torch.randn(6, 5, dtype=dtype), torch.randn(4, 5, dtype=dtype), torch.randn(6, dtype=dtype)
+    sparse = a.to("atalla").to_sparse(layout=layout, blocksize=blocks)
+    mine = [t.to("atalla") for t in (b, c, v)]
+    close = functools.partial(torch.testing.assert_close, rtol=1e-4, atol=1e-5)
+    close((sparse @ mine[0]).cpu(), a @ b)
+    close(torch.addmm(mine[1], sparse, mine[0], beta=0.5, alpha=2).cpu(), torch.addmm(c, a, b, beta=0.5, alpha=2))
+    close(torch.addmv(mine[1][:, 0], sparse, mine[2]).cpu(), torch.addmv(c[:, 0], a, v))
+    close((mine[1].t() @ sparse).cpu(), c.t() @ a)
+    close((sparse @ mine[0][:, :0]).cpu(), a @ b[:, :0])
+    if layout in (torch.sparse_csc, torch.sparse_bsc):
+        return  # PyTorch's triangular_solve refuses them on each device
+    square = torch.randn(6, 6, dtype=dtype) + 6 * torch.eye(6, dtype=dtype)
+    triangle = square.to("atalla").to_sparse(layout=layout, blocksize=blocks)
+    for upper, transpose, unit in itertools.product((True, False), repeat=3):
+        expected = torch.triangular_solve(b, square, upper, transpose, unit).solution
+        close(torch.triangular_solve(mine[0], triangle, upper, transpose, unit).solution.cpu(), expected)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, *BLOCK_LAYOUTS], ids=str)
+def test_empty_has_valid_indices(layout: torch.layout) -> None:
+    """Of memory that held other values before."""
+    if layout in BLOCK_LAYOUTS:
+        with pytest.raises(RuntimeError, match=r"expected sparse compressed \(non-block\) tensor layout"):
+            torch.empty(2, 3, layout=layout, device="atalla")
+        return
+    for sizes in ((0, 0), (2, 3), (4, 2, 3)):
+        used = [torch.full((n,), 7, device="atalla") for n in range(1, 9)]
+        del used
+        x = torch.empty(sizes, layout=layout, device="atalla")
+        assert torch.equal(x.to_dense().cpu(), torch.zeros(sizes))
 
 
 def test_masks() -> None:

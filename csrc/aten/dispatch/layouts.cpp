@@ -35,11 +35,6 @@ std::string given_layouts(const c10::OperatorHandle& op, const torch::jit::Stack
 void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   refuse(op, given_layouts(op, *stack), "convert with to_dense(), or move the tensor to the CPU with cpu()");
 }
-void refuse_blocks(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  const bool rows = op.schema().name() == "aten::_to_sparse_bsr";
-  refuse(op, std::string("the layout torch.sparse_") + (rows ? "bsr" : "bsc"),
-         "use torch.sparse_coo, torch.sparse_csr or torch.sparse_csc");
-}
 void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
   refuse(op, "a quantized tensor", "convert with dequantize(), or move the tensor to the CPU with cpu()");
 }
@@ -64,20 +59,9 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 
 // Conversions from dense tensors of the device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
   for (const char* name : {"_nested_from_padded", "_nested_view_from_buffer"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
   m.impl("to_mkldnn", torch::CppFunction::makeFromBoxedFunction<&refuse_mkldnn>());
 }
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
-}
-TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  for (const char* name : {"_to_sparse_bsr", "_to_sparse_bsc"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_blocks>());
-}
-
 }  // namespace
 }  // namespace atalla::aten

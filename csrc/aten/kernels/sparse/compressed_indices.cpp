@@ -2,7 +2,6 @@
 //
 // Indices of compressed tensors: their checks, and conversions from and to those of COO tensors.
 #include <ATen/SparseCsrTensorUtils.h>
-#include <ATen/ops/_to_sparse_native.h>
 
 #include "aten/kernels/sparse/compressed.h"
 
@@ -17,22 +16,16 @@ Tensor compressed_places(const Tensor& compressed, int64_t elements) {
 }
 
 Tensor& set_compressed(Tensor& out, const Tensor& found) {
-  const Tensor same = found.layout() == out.layout() ? found : found.to_sparse(out.layout());
+  const bool blocks = out.layout() == at::kSparseBsr || out.layout() == at::kSparseBsc;
+  at::OptionalIntArrayRef blocksize;
+  DimVector held;
+  if (blocks) blocksize = held = at::sparse_csr::getBlockSize(out);
+  const Tensor same = found.layout() == out.layout() ? found : found.to_sparse(out.layout(), blocksize);
   const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(same);
   const ScalarType index = at::sparse_csr::getCompressedPlainIndices(out).first.scalar_type();
   static_cast<at::SparseCsrTensorImpl*>(out.unsafeGetTensorImpl())
       ->set_member_tensors(compressed.to(index), plain.to(index), same.values().to(out.scalar_type()), same.sizes());
   return out;
-}
-
-// PyTorch would convert to blocks on the CPU.
-Tensor compressed_to_sparse(const Tensor& self, std::optional<at::Layout> layout, at::OptionalIntArrayRef blocksize,
-                            std::optional<int64_t> dense_dim) {
-  TORCH_CHECK_NOT_IMPLEMENTED(layout != at::kSparseBsr && layout != at::kSparseBsc, "to_sparse: got the layout ",
-                              *layout, " for a tensor of layout ", self.layout(),
-                              ", which is not implemented on the atalla device; use torch.sparse_coo, "
-                              "torch.sparse_csr or torch.sparse_csc");
-  return at::native::sparse_compressed_to_sparse(self, layout, blocksize, dense_dim);
 }
 
 void indices_to_compressed(const Tensor& self, int64_t size, bool out_int32, const Tensor& result) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Sums, products and reductions of compressed tensors (CSR, CSC).
+#include <ATen/SparseCsrTensorUtils.h>
+
 #include "aten/kernels/index/scatter.h"
 #include "aten/kernels/sparse/compressed.h"
 
@@ -8,17 +10,24 @@ namespace atalla::aten {
 
 namespace {
 
-bool is_compressed(const Tensor& t) { return t.layout() == at::kSparseCsr || t.layout() == at::kSparseCsc; }
+bool is_compressed(const Tensor& t) { return at::sparse_csr::is_sparse_compressed(t); }
 
 void check_layout(const char* op, const Tensor& t) {
   TORCH_CHECK(t.layout() == at::kStrided || is_compressed(t), op,
-              ": expected layouts torch.strided, torch.sparse_csr or torch.sparse_csc, got ", t.layout(),
-              "; convert with to_sparse_csr() on the CPU or with to_dense()");
+              ": expected layouts torch.strided, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr or "
+              "torch.sparse_bsc, got ",
+              t.layout(), "; convert with to_sparse_csr() or with to_dense()");
+}
+
+// A matrix by its elements: blocks have no product of their own.
+Tensor to_csr(const Tensor& compressed) {
+  if (compressed.layout() == at::kSparseCsr) return compressed;
+  return compressed.layout() == at::kSparseCsc ? compressed.to_sparse_csr() : compressed.to_sparse().to_sparse_csr();
 }
 
 // sparse [m, k] @ dense [k, n].
 Tensor csr_product(const Tensor& sparse, const Tensor& dense) {
-  const Tensor csr = sparse.layout() == at::kSparseCsr ? sparse : sparse.to_sparse_csr();
+  const Tensor csr = to_csr(sparse);
   const Tensor columns = csr.col_indices().contiguous(), ends = csr.crow_indices().contiguous();
   const Tensor rows =
       at::isFloatingType(dense.scalar_type()) && csr._nnz() > 0 ? Tensor() : compressed_places(ends, columns.size(0));
@@ -156,6 +165,19 @@ Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
                      const Scalar& alpha) {
   Tensor out = at::empty({0, 0}, self.options());
   return sampled_addmm_out(self, mat1, mat2, beta, alpha, out);
+}
+
+// The inverse of a triangle of A times self. M is a copy of A, which PyTorch leaves empty for this layout.
+std::tuple<Tensor&, Tensor&> triangular_solve_compressed(const Tensor& self, const Tensor& A, bool upper,
+                                                         bool transpose, bool unitriangular, Tensor& X, Tensor& M) {
+  TORCH_CHECK(is_compressed(A) && self.layout() == at::kStrided && X.layout() == at::kStrided,
+              "triangular_solve: expected a dense right-hand side and a compressed sparse matrix, got layouts ",
+              self.layout(), " and ", A.layout());
+  const Tensor dense = transpose ? A.to_dense().transpose(-2, -1) : A.to_dense();
+  const Tensor found =
+      at::linalg_solve_triangular(dense, self, transpose ? !upper : upper, /*left=*/true, unitriangular);
+  copy_result(found, X);
+  return std::tuple<Tensor&, Tensor&>(X, M);
 }
 
 Tensor csr_sum(const Tensor& self, IntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {

@@ -79,7 +79,8 @@ Tensor weighted_rows(const Tensor& ends, const Tensor& rows, const Tensor& colum
   static const Kernel kEmbeddingBag("embedding_bag");
   const ScalarType dtype = table.scalar_type();
   const int64_t m = ends.size(0) - 1;
-  if (values.numel() == 0 || table.numel() == 0 || !at::isFloatingType(dtype)) {
+  if (values.numel() == 0 || table.numel() == 0) return at::zeros({m, table.size(1)}, table.options());
+  if (!at::isFloatingType(dtype)) {
     Tensor out = at::zeros({m, table.size(1)}, table.options());
     return out.index_add_(0, rows, table.index_select(0, columns).mul(values.unsqueeze(1)));
   }
