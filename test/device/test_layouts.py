@@ -8,7 +8,6 @@ from opinfo_suite import DeviceTestCase, collected
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 
-BLOCKS = (torch.sparse_bsr, torch.sparse_bsc)
 
 
 class TestLayouts(DeviceTestCase):
@@ -16,23 +15,6 @@ class TestLayouts(DeviceTestCase):
 
     def refused(self, what):
         return self.assertRaisesRegex((NotImplementedError, RuntimeError), f"{what}.*atalla device")
-
-    @common_utils.parametrize("mode", ["error", "silent"])
-    @common_utils.parametrize("layout", BLOCKS)
-    def test_blocks(self, device, layout, mode):
-        import torch_atalla
-
-        name = str(layout).replace(".", r"\.")
-        with torch_atalla.fallback.mode(mode):
-            with self.refused(name):
-                torch.eye(4).to(device).to_sparse(layout=layout, blocksize=(2, 2))
-            with self.refused(name):
-                torch.eye(4).to(device).to_sparse().to_sparse(layout=layout, blocksize=(2, 2))
-            with self.refused("SparseBs"):
-                torch.eye(4).to(device).to_sparse_csr().to_sparse(layout=layout, blocksize=(2, 2))
-            blocks = torch.eye(4).to_sparse(layout=layout, blocksize=(2, 2)).to(device)
-            with self.assertRaises((NotImplementedError, RuntimeError)):
-                blocks @ torch.eye(4, device=device)
 
     @common_utils.parametrize("mode", ["error", "silent"])
     @common_utils.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
