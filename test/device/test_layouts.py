@@ -9,7 +9,6 @@ from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 
 
-
 class TestLayouts(DeviceTestCase):
     """What the device does not have is refused, by its name, in every fallback mode."""
 
