@@ -192,10 +192,11 @@ class TestExportSchedule(TestCase):
             "inputs = [arg.to('atalla') for arg in args]\n"
             "eager = torch.no_grad()(exported.module().to('atalla'))(*inputs)\n"
             "assert torch.equal(torch_atalla.load_loadable(sys.argv[2])(*inputs), eager)\n"
+            "assert torch.atalla.get_device_properties().multi_processor_count == int(sys.argv[3])\n"
             "print(report.cores, report.estimate_cycles, report.baseline_cycles)\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent), str(self.path("m.atl"))],
+            [sys.executable, "-c", code, str(Path(__file__).parent), str(self.path("m.atl")), str(cores)],
             env=os.environ | {"ATALLA_CHIP_CONFIG": str(config)},
             capture_output=True,
             text=True,

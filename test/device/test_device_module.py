@@ -11,7 +11,10 @@ import torch
 from torch.testing._internal.common_utils import TestCase
 
 import torch_atalla
+from torch_atalla import energy, telemetry
 from torch_atalla.cli import info
+from torch_atalla.device import sampling
+from torch_atalla.device.work import DeviceWork
 
 TWO_DEVICES = unittest.skipIf(torch.atalla.device_count() < 2, "needs two devices")
 
@@ -90,6 +93,41 @@ class TestDevices(TestCase):
         subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+class TestSampling(TestCase):
+    """power_draw and others, over the latest work: against the records of that work, counted in another way."""
+
+    def test_the_latest_work(self):
+        x = torch.randn(128, 128, device="atalla:0")
+        torch.atalla.synchronize()
+        for _ in range(3):
+            x = torch.relu(x @ x)
+        x.cpu()
+        work = telemetry.work(0)[-sampling.PERIOD :]
+        clock_hz = torch.atalla.get_device_properties(0).clock_hz
+        begin, end = min(w.start_cycle for w in work), max(w.end_cycle for w in work)
+        spent = energy.of([DeviceWork(0, clock_hz, 0, tuple(work))])
+        self.assertEqual(torch.atalla.power_draw(0), round(1e3 * spent.watts(end - begin, clock_hz)))
+        self.assertGreater(torch.atalla.power_draw(0), 0)
+        busy = {cycle for w in work if w.kind == "launch" for cycle in range(w.start_cycle // 64, w.end_cycle // 64)}
+        self.assertAlmostEqual(torch.atalla.utilization(0), 100 * len(busy) * 64 / (end - begin), delta=2)
+        moving = sum(w.sdma_cycles for w in work) / (end - begin)
+        self.assertEqual(torch.atalla.memory_usage("atalla:0"), round(100 * moving))
+        self.assertTrue(0 < torch.atalla.memory_usage(0) <= 100 and 0 < torch.atalla.utilization(0) <= 100)
+
+    def test_overlapping_work_counts_once(self):
+        self.assertEqual(sampling._union([(5, 9), (0, 4), (3, 6), (20, 20), (8, 9)]), 9)
+
+    @TWO_DEVICES
+    def test_a_device_without_work(self):
+        code = (
+            "import torch; from torch_atalla import energy\n"
+            "clock = round(torch.atalla.get_device_properties(1).clock_hz)\n"
+            "assert torch.atalla.power_draw(1) == round(1e3 * energy.idle(clock, 1).joules) > 0\n"
+            "assert torch.atalla.utilization(1) == torch.atalla.memory_usage(1) == 0"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 class TestProperties(TestCase):
     def test_numbers_are_the_chips(self):
         p, config = torch.atalla.get_device_properties(0), torch_atalla.chip.config(0)
@@ -100,7 +138,7 @@ class TestProperties(TestCase):
         self.assertEqual(p.clock_rate * 1000, p.clock_hz)
         self.assertEqual(torch.atalla.clock_rate() * 10**6, p.clock_hz)
         self.assertEqual(torch.atalla.get_device_name(), config["chip"]["name"]["value"])
-        self.assertEqual(p.multi_processor_count, 1)
+        self.assertEqual(p.multi_processor_count, config["core"]["count"]["value"])
 
     def test_text(self):
         text = repr(torch.atalla.get_device_properties(0))

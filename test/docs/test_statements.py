@@ -216,6 +216,12 @@ def test_parts_of_the_energy() -> None:
 
 # A page, a sentence of it with its numbers as (\\d...), and the constants of a source that they are.
 NUMBERS = [
+    (
+        "concepts/energy.md",
+        r"latest ([\d,]+) launches and copies",
+        "torch_atalla/device/sampling.py",
+        r"PERIOD = (\d+)",
+    ),
     ("concepts/chip.md", r"- (\d+) devices,", "csrc/sim/device/device.h", r"kMaxDevices = (\d+);"),
     ("concepts/chip.md", r"- ([\d,]+) operands per launch", "csrc/sim/abi/atalla.h", r"ATALLA_MAX_OPERANDS (\d+)"),
     ("concepts/chip.md", r"launch, ([\d,]+) dimensions per", "csrc/sim/abi/atalla.h", r"ATALLA_MAX_DIMS (\d+)"),

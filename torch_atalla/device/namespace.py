@@ -24,6 +24,7 @@ from . import (
     nvtx,
     properties,
     random,
+    sampling,
     storage,
     streams,
     sync_debug,
@@ -39,12 +40,13 @@ from .lifecycle import _is_in_bad_fork, _lazy_call, _lazy_init  # noqa: F401
 from .memory import *  # noqa: F403
 from .properties import *  # noqa: F403
 from .random import *  # noqa: F403
+from .sampling import *  # noqa: F403
 from .storage import *  # noqa: F403
 from .streams import *  # noqa: F403
 from .sync_debug import *  # noqa: F403
 
 _TOPICS: tuple[ModuleType, ...] = (
-    devices, graphed_callables, graphs, legacy_types, lifecycle, memory, properties, random, storage, streams,
+    devices, graphed_callables, graphs, legacy_types, lifecycle, memory, properties, random, sampling, storage, streams,
     sync_debug,
 )  # fmt: skip
 # Those of torch.cuda, which scripts import by name.

@@ -32,6 +32,7 @@ class DeviceProperties:
     minor: int
     total_memory: int
     dram_alignment: int
+    cores: int
     scratchpads: int
     scratchpad_bytes: int  # each
     vector_lanes: int
@@ -42,8 +43,8 @@ class DeviceProperties:
 
     @property
     def multi_processor_count(self) -> int:
-        """1: one scalar core that feeds one vector unit and one systolic array."""
-        return 1
+        """The cores of the chip. Each has a scalar core, vector units and a systolic array."""
+        return self.cores
 
     @property
     def clock_rate(self) -> int:

@@ -49,6 +49,9 @@ py::dict counters(int ordinal) {
 
 py::dict properties(int ordinal) {
   const auto p = driver_call([&] { return runtime::Device::get(ordinal).properties(); });
+  uint32_t cores = 1;  // of a device library that has no schedule
+  if (const atalla_schedule_api* schedule = runtime::schedule_api(); schedule != nullptr)
+    driver_call([&] { runtime::check(schedule->core_count(runtime::Device::get(ordinal).handle(), &cores)); });
   py::dict d;
   d["name"] = std::string(p.name);
   d["ordinal"] = p.ordinal;
@@ -56,6 +59,7 @@ py::dict properties(int ordinal) {
   d["minor"] = runtime::api().abi_minor;
   d["total_memory"] = p.dram_bytes;
   d["dram_alignment"] = p.dram_alignment;
+  d["cores"] = cores;
   d["scratchpads"] = p.scratchpads;
   d["scratchpad_bytes"] = p.scratchpad_bytes;
   d["vector_lanes"] = p.vector_lanes;

@@ -138,7 +138,15 @@ py::tuple energy_parts(const atalla_energy& e) {
 }
 
 void bind_work(py::module_& m) {
-  m.def("work_records", [](int ordinal, uint64_t from) { return to_python(read_records(ordinal, from)); });
+  // The latest `limit` launches and copies whose number is at least `from`.
+  m.def(
+      "work_records",
+      [](int ordinal, uint64_t from, size_t limit) {
+        std::vector<atalla_work_record> records = read_records(ordinal, from);
+        records.erase(records.begin(), records.end() - static_cast<ptrdiff_t>(std::min(records.size(), limit)));
+        return to_python(records);
+      },
+      py::arg("ordinal"), py::arg("since"), py::arg("limit") = SIZE_MAX);
   m.def("launch_records", &launch_records);
   m.def("clock",
         [](int ordinal) { return driver_call([&] { return runtime::Device::get(ordinal).counters().clock; }); });

@@ -14,8 +14,8 @@
 namespace atalla::sim {
 
 // Runs the launch, charges it and moves the stream's clock to its end. Takes no lock but the telemetry's. On failure
-// nothing is charged, and the error text names the launch. A fault that the kernel finds while it runs (integer division
-// by zero) leaves the contents of the outputs unspecified.
+// nothing is charged, and the error text names the launch. A fault that the kernel finds while it runs (integer
+// division by zero) leaves the contents of the outputs unspecified.
 atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                      LaunchMemo* memo, StreamClock* clock);
 
