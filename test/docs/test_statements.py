@@ -275,6 +275,11 @@ def test_numbers_are_those_of_the_sources(name: str, words: str, source: str, co
     assert int(stated[1].replace(",", "")) == int(defined[1].replace("_", ""))
 
 
+def test_number_of_instructions() -> None:
+    instructions = re.findall(r"^  - \{name: ", (ROOT / "csrc/sim/isa/isa.yaml").read_text(), re.M)
+    assert f"1: Atalla Ax01, {len(instructions)} instructions." in page("reference/loadable-format.md")
+
+
 def test_numbers_of_handles() -> None:
     registry = (ROOT / "csrc/sim/device/registry.h").read_text()
     streams, events = (
