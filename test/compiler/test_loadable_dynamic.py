@@ -113,6 +113,18 @@ class TestDynamicSizes(TestCase):
         with self.assertRaisesRegex(ValueError, r"input 1 .* has shape \[6, 2\], expected \[7, 2\]: dimension 0 is 6"):
             program(torch.randn(7, 2, device="atalla"), torch.randn(6, 2, device="atalla"))
 
+    def test_one_symbol_in_several_dimensions(self):
+        """Products and quotients of a symbol with itself are its powers."""
+        for fn in (
+            lambda m, x: nn.functional.layer_norm(x, x.shape[-2:]),
+            lambda m, x: (x.reshape(2, -1) + 1).view(2, x.shape[1], -1) * 2,
+            lambda m, x: torch.bmm(x, x).flatten().view(x.shape[1], -1).relu(),
+            lambda m, x: nn.functional.linear(x[0], x[1]),
+        ):
+            module, program = save(fn, (torch.randn(2, 5, 5),), ({1: T, 2: T},), self.path)
+            for size in (3, 5, 12):
+                self.compare(module, program, torch.randn(2, size, size))
+
     def test_sizes_that_bound_each_other(self):
         """The rows of `index` are at most those of `x`, of which there are at most ten: both maxima belong together."""
 

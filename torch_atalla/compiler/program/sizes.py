@@ -34,6 +34,31 @@ def size_of_data(target: Any) -> str:
     return NMS_SIZE if str(target) == "torchvision.nms.default" else SIZE_OF_DATA
 
 
+def _divided(expr: sympy.Basic) -> sympy.Basic:
+    """With quotients in place of integer divisions that leave no remainder: upstream keeps (n * n) // n, which is n
+    where one symbol is the size of two dimensions."""
+    from torch.utils._sympy.functions import FloorDiv
+
+    if not expr.has(FloorDiv):
+        return expr
+    return expr.replace(lambda part: isinstance(part, FloorDiv), _quotient)
+
+
+def _quotient(division: sympy.Basic) -> sympy.Basic:
+    """The polynomial with integer coefficients that the division gives, or the division."""
+    import sympy
+
+    numerator, denominator = division.args
+    if not all(part.is_polynomial(*part.free_symbols) for part in (numerator, denominator)):
+        return division
+    quotient = sympy.cancel(numerator / denominator)
+    symbols = sorted(quotient.free_symbols, key=str)
+    if not quotient.is_polynomial(*symbols):
+        return division
+    integral = all(c.is_integer for c in (sympy.Poly(quotient, *symbols).coeffs() if symbols else [quotient]))
+    return quotient if integral else division
+
+
 @dataclass(frozen=True)
 class Symbol:
     """Dimension `dim` of input `input` has the size multiplier * symbol + offset."""
@@ -72,7 +97,7 @@ class Symbols:
         import sympy
 
         known = expr if self.shape_env is None else self.shape_env.replace(expr)
-        return sympy.sympify(known).xreplace(self.strides)
+        return _divided(sympy.sympify(known).xreplace(self.strides))
 
     def assignment(self) -> dict[sympy.Symbol, int]:
         return {symbol.symbol: symbol.value for symbol in self.symbols}
