@@ -25,6 +25,8 @@ LANGUAGES = {"cpp", "diff", "python", "sh", "text", "toml", "yaml", "{doxygenfil
 def reason(block: Block) -> str | None:
     """Why a Python block does not run here."""
     found = [why for (page, start), why in NOT_RUN.items() if page == block.page and block.text.startswith(start)]
+    packages = re.findall(r"^(?:from|import) (\w+)", block.text, re.M)
+    found += [f"needs {name}" for name in packages if importlib.util.find_spec(name) is None]
     return found[0] if found else None
 
 
