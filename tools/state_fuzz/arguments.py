@@ -67,14 +67,16 @@ def _related(rng: Random) -> str:
 
 def build(texts: Sequence[str], device: str, seed: int, grads: Sequence[bool]) -> list[Any]:
     """Evaluate expressions, and move the tensors to the device with their strides and shared memory."""
-    generator_state = torch.get_rng_state()
+    generator_state, default_dtype = torch.get_rng_state(), torch.get_default_dtype()
     torch.manual_seed(seed)
+    torch.set_default_dtype(torch.float32)
     try:
         made: list[Any] = []
         for text in texts:
             made.append(eval(text, {"torch": torch, "a": made}))
     finally:
         torch.set_rng_state(generator_state)
+        torch.set_default_dtype(default_dtype)
     tensors = [item if isinstance(item, torch.Tensor) else None for item in made]
     moved = moved_together(tensors, device)
     result = [item if moved[k] is None else moved[k] for k, item in enumerate(made)]
