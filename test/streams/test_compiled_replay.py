@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled functions that are replayed as device graphs: every call gives what eager mode gives, wherever and however
-its tensors are stored, and whoever calls."""
+"""Compiled functions that are replayed as device graphs: every call gives what eager mode gives, for tensors of each
+device and layout, and from each stream and thread."""
 
 from __future__ import annotations
 
