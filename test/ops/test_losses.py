@@ -198,21 +198,6 @@ def test_encoder_with_padding_before_the_sequence() -> None:
     torch.testing.assert_close(got[~padding], want[~padding], atol=1e-5, rtol=1e-5)
 
 
-def test_nested_sequences() -> None:
-    x, mask = torch.randn(3, 5, 4), torch.arange(5) < torch.tensor([[5], [0], [3]])
-    nested = torch._nested_tensor_from_mask(x.to(DEVICE), mask.to(DEVICE))
-    assert nested.is_nested and nested.dim() == 3 and nested.size(2) == 4
-    for size in (None, (3, 6, 5)):
-        want = torch._nested_tensor_from_mask(x, mask).to_padded_tensor(-1.0, size)
-        assert torch.equal(nested.to_padded_tensor(-1.0, size).cpu(), want)
-    with pytest.raises(RuntimeError, match="true up to the length"):
-        torch._nested_tensor_from_mask(x.to(DEVICE), ~mask.to(DEVICE))
-    with pytest.raises(RuntimeError, match="output size of at least"):
-        nested.to_padded_tensor(0.0, (3, 4, 4))
-    with pytest.raises(NotImplementedError, match="layout=torch.jagged"):
-        nested + 1
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_bias_and_scale_of_queries(dtype) -> None:
     qkv, bias = torch.randn(2, 5, 48).to(dtype), torch.randn(48).to(dtype)

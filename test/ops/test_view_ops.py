@@ -114,7 +114,7 @@ VIEWS: dict[str, View] = {
 }
 
 _SPARSE = "about sparse layouts, which the device has not"
-_NESTED = "about nested tensors, which the device has not"
+_NESTED = "about nested tensors: test_nested_tensors.py"
 WITHOUT_CASE = {
     "_fw_primal": "forward-mode differentiation: test_dual_numbers",
     "_indices": _SPARSE,

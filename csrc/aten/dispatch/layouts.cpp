@@ -59,9 +59,8 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 
 // Conversions from dense tensors of the device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"_nested_from_padded", "_nested_view_from_buffer"})
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
   m.impl("to_mkldnn", torch::CppFunction::makeFromBoxedFunction<&refuse_mkldnn>());
 }
+
 }  // namespace
 }  // namespace atalla::aten
