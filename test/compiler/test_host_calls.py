@@ -25,7 +25,7 @@ from torch_atalla.compiler.linearize.segments import encode_segment
 from torch_atalla.driver import runtime
 from torch_atalla.loadable import LoadableError, leaves
 from torch_atalla.loadable.description import describe, render
-from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 from torch_atalla.loadable.file.container import Container
 from torch_atalla.loadable.file.format import Section
 from torch_atalla.loadable.host_call import Segment, find_op
@@ -169,6 +169,30 @@ class TestHostOperators(TestCase):
             self.assertEqual(main(["run", str(self.path), "--operators", "atalla_trust::*"]), 0)
         with self.assertRaisesRegex(LoadableError, "no operator atalla_trust::flip: import the library"):
             torch_atalla.load_loadable(self.path, operators=["*"])
+
+    def test_custom_operators_that_change_arguments(self):
+        with torch.library._scoped_library("atalla_writes", "DEF") as lib:
+            lib.define("add(Tensor x, Tensor(a!) y) -> ()", tags=(torch.Tag.pt2_compliant_tag,))
+            lib.define("two(Tensor x, Tensor(a!) y, float k, Tensor(b!) w) -> (Tensor, Tensor)")
+            lib.impl("add", lambda x, y: (y.add_(x), None)[1], "CPU")
+            lib.impl("add", lambda x, y: None, "Meta")
+            lib.impl("two", lambda x, y, k, w: (y.add_(x), w.mul_(k), (x + 1, x + 2))[2], "CPU")
+            lib.impl("two", lambda x, y, k, w: (torch.empty_like(x), torch.empty_like(x)), "Meta")
+
+            class Writes(nn.Module):
+                def forward(self, x):
+                    y, w = x.clone(), x * 3
+                    torch.ops.atalla_writes.add(x, y)
+                    a, b = torch.ops.atalla_writes.two(torch.cat([x, x])[:3], y, 2.5, w)
+                    return y * 2, a, b, w + y
+
+            x = torch.randn(3)
+            with self.assertRaisesRegex(UnsupportedOpsError, "atalla_writes::add .*\n.*atalla_writes::two "):
+                torch_atalla.save_loadable(Writes(), self.path, args=(x,), fallback="error")
+            torch_atalla.save_loadable(Writes(), self.path, args=(x,))
+            program = torch_atalla.load_loadable(self.path, operators=["atalla_writes::*"])
+            for _ in range(2):
+                self.assertEqual([y.cpu() for y in program(x.to("atalla"))], list(Writes()(x)))
 
     def test_memory_as_it_is_found_is_not_shown(self):
         for record in (

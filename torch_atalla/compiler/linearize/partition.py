@@ -164,7 +164,8 @@ def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:
         val = arg.meta.get("val")
         if isinstance(val, torch.Tensor) and dtype_name(val.dtype) not in dtypes:
             dtypes.append(dtype_name(val.dtype))
-    return UnsupportedOp(qualified_name(node.target), node.name, ", ".join(dtypes), reason, source_of(node))
+        called: Any = node.args[0] if "auto_functionalized" in qualified_name(node.target) else node.target
+    return UnsupportedOp(qualified_name(called), node.name, ", ".join(dtypes), reason, source_of(node))
 
 
 def source_of(node: torch.fx.Node) -> str:
