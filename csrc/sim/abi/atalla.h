@@ -385,7 +385,7 @@ typedef struct atalla_api {
   atalla_status (*meeting_tell)(atalla_meeting, uint64_t cycle);
 } atalla_api;
 
-// The one symbol that a device library exports.
+// The symbol that each device library exports. atalla_isa.h and atalla_schedule.h declare others, which it may lack.
 ATALLA_EXPORT atalla_status atalla_get_api(uint32_t abi_major, const atalla_api** api);
 
 #ifdef __cplusplus
