@@ -28,13 +28,20 @@ class Ambient:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Make it the state of the calling thread."""
+        """Make it the state of the process and of the calling thread."""
         before, deterministic = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
         with ExitStack() as stack:
             stack.callback(torch.set_default_dtype, before)
             stack.callback(torch.use_deterministic_algorithms, deterministic)
             torch.set_default_dtype(self.default_dtype)
             torch.use_deterministic_algorithms(self.deterministic, warn_only=True)
+            stack.enter_context(self.in_thread())
+            yield
+
+    @contextmanager
+    def in_thread(self) -> Iterator[None]:
+        """Make its parts that each thread has for itself the state of the calling thread."""
+        with ExitStack() as stack:
             if self.stream:
                 stack.enter_context(stream_of(self.device))
             stack.enter_context(atalla.device(self.current))

@@ -101,7 +101,7 @@ def threads(step: Step) -> Iterator[Problem]:
     expected = [[_eager(step, 10 * k + j) for j in range(step.times)] for k in range(3)]
 
     def work(k: int) -> None:
-        with step.ambient.entered():
+        with step.ambient.in_thread():
             for args, wanted in zip(given[k], expected[k]):
                 found = run(compiled, args, 0)
                 found.random = wanted.random
