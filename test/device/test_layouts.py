@@ -28,7 +28,7 @@ class TestLayouts(DeviceTestCase):
 
     def test_quantized_ops_without_a_kernel(self, device):
         q = torch.quantize_per_tensor(torch.randn(4, device=device), 0.1, 0, torch.qint8)
-        for f in (torch.cos, torch.sigmoid, lambda t: t.topk(1)):
+        for f in (torch.cos, torch.exp, lambda t: t.cumsum(0)):
             with self.refused("quantized tensor"):
                 f(q)
 

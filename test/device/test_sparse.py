@@ -435,3 +435,86 @@ def test_product_traffic() -> None:
     torch.sparse.mm(a, table)
     torch.atalla.synchronize()
     assert 10 * 64 * 4 <= torch_atalla.telemetry.counters().dram_bytes_read < table.nbytes // 10
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def test_empty_compressed_tensors_are_valid(layout: torch.layout) -> None:
+    """Also in memory that other tensors left full of numbers."""
+    for size in ((0, 0), (3, 2), (2, 3, 4)):
+        used = [torch.full((n,), 77, device="atalla") for n in range(1, 9)]
+        del used
+        x = torch.empty(size, layout=layout, device="atalla")
+        assert x._nnz() == 0 and not x.to_dense().any()
+        with torch.sparse.check_sparse_tensor_invariants():
+            torch.empty(size, layout=layout, device="atalla")
+    with torch.sparse.check_sparse_tensor_invariants():
+        for dtype in (torch.bool, torch.int8, torch.float32, torch.complex64):
+            x = example(layout, dtype).to("atalla")
+            if layout == torch.sparse_csr:  # PyTorch multiplies no others
+                assert torch.equal((x * x).to_dense().cpu(), x.cpu().to_dense() * x.cpu().to_dense())
+    for device in ("cpu", "atalla"):
+        with pytest.raises(RuntimeError, match="Only batched sparse compressed"):
+            torch.empty(3, layout=layout, device=device)
+        with pytest.raises(RuntimeError, match="negative dimension -1"):
+            torch.empty((3, -1), layout=layout, device=device)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_reduced_product(reduce: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 5) * (torch.rand(6, 5) < 0.5)
+    x[2], x[3, :2] = 0, 1.5
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
+
+    def run(device: str, sparse: torch.Tensor, dense: torch.Tensor) -> list[torch.Tensor]:
+        a, b = sparse.to(dtype).to_sparse_csr().to(device).requires_grad_(), dense.to(dtype).to(device).requires_grad_()
+        out = torch.sparse.mm(a, b, reduce)
+        out.backward(torch.linspace(-1, 2, out.numel()).view_as(out).to(dtype).to(device))
+        return [out.detach(), a.grad, b.grad]
+
+    for sparse, dense in ((x, torch.randn(5, 7)), (x, torch.ones(5, 3)), (torch.zeros(4, 5), torch.randn(5, 2))):
+        for mine, cpu in zip(run("atalla", sparse, dense), run("cpu", sparse, dense), strict=True):
+            assert (mine.layout, mine.dtype) == (cpu.layout, cpu.dtype)
+            torch.testing.assert_close(mine.cpu(), cpu, rtol=tolerance, atol=tolerance)
+    a, b = x.to_sparse_csr(), torch.randn(5, 2)
+    for device in ("cpu", "atalla"):
+        for wrong in ((b[:3], "sum"), (b.double(), "sum"), (b, "median")):
+            with pytest.raises(RuntimeError):
+                torch.sparse.mm(a.to(device), wrong[0].to(device), wrong[1])
+
+
+@pytest.mark.parametrize("options", [{}, {"upper": False}, {"transpose": True}, {"unitriangular": True}], ids=str)
+@pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")
+def test_triangular_solve(options: dict[str, bool]) -> None:
+    torch.manual_seed(0)
+    matrix = (torch.randn(4, 4) * (torch.rand(4, 4) < 0.6) + 3 * torch.eye(4)).to_sparse_csr()
+    right = torch.randn(4, 2)
+    found = torch.triangular_solve(right.to("atalla"), matrix.to("atalla"), **options)[0]
+    expected = torch.triangular_solve(right, matrix.to_dense(), **options)[0]
+    torch.testing.assert_close(found.cpu(), expected)
+
+
+def test_diagonals() -> None:
+    values, offsets = torch.arange(1.0, 10).view(3, 3), torch.tensor([0, -1, 2])
+    for shape in ((3, 4), (4, 3), (2, 3), (5, 3)):
+        both(lambda v, o, s=shape: torch.sparse.spdiags(v, o, s), values, offsets)
+        for layout in LAYOUTS[1:]:
+            both(lambda v, o, s=shape, k=layout: torch.sparse.spdiags(v, o, s, k), values, offsets)
+    both(lambda v, o: torch.sparse.spdiags(v, o, (3, 3)), values[0], offsets[1])
+    for device in ("cpu", "atalla"):
+        for wrong, match in (((offsets[:2], (3, 4)), "number of offsets"), ((offsets * 0, (3, 4)), "duplicate"),
+                             ((offsets, (3,)), "2d"), ((offsets.int(), (3, 4)), "Long")):  # fmt: skip
+            with pytest.raises(RuntimeError, match=match):
+                torch.sparse.spdiags(values.detach().to(device), wrong[0].to(device), wrong[1])
+
+
+def test_sspaddmm() -> None:
+    torch.manual_seed(0)
+    m = (torch.randn(3, 4) * (torch.rand(3, 4) < 0.5)).to_sparse()
+    s, d = (torch.randn(3, 2) * (torch.rand(3, 2) < 0.5)).to_sparse(), torch.randn(4, 2)
+    both(lambda s, m, d: torch.sspaddmm(s, m, d, beta=2, alpha=3).to_dense(), s, m, d)
+    for device in ("cpu", "atalla"):
+        for wrong in ((s, m.to_dense(), d), (s, m, d[:2]), (s, m, d.to_sparse()), (s.to_dense(), m.to_dense(), d)):
+            with pytest.raises(RuntimeError):
+                torch.sspaddmm(*to(device, wrong))

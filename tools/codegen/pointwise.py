@@ -56,6 +56,7 @@ COSTS: dict[str, tuple[int, int]] = {
     "lgamma": (3 * POLYNOMIAL + NEWTON, 0), "digamma": (3 * POLYNOMIAL + 11 * NEWTON, 0),
     "polygamma": (12 * POLYNOMIAL, 10), "zeta": (12 * POLYNOMIAL, 10),
     "igamma": (8 * POLYNOMIAL, 4), "igammac": (8 * POLYNOMIAL, 4),
+    "gamma_sample_gradient": (7 * POLYNOMIAL, 3), "dirichlet_sample_gradient": (12 * POLYNOMIAL, 3),
     "erfinv": (3 * POLYNOMIAL + NEWTON, 0), "ndtri": (3 * POLYNOMIAL + NEWTON, 0),
     "erfcx": (3 * POLYNOMIAL, 1), "log_ndtr": (5 * POLYNOMIAL, 1),
     "i0": (4 * POLYNOMIAL, 1), "i0e": (4 * POLYNOMIAL, 0), "i1": (4 * POLYNOMIAL, 1), "i1e": (4 * POLYNOMIAL, 0),

@@ -116,5 +116,11 @@ Tensor fractional_max_pool3d_backward(const Tensor& grad_output, const Tensor& s
   launch_scatter(grad_output, indices, 3, true, grad_input);
   return grad_input;
 }
+Tensor& fractional_max_pool3d_backward_grad_input(const Tensor& grad_output, const Tensor& self,
+                                                  IntArrayRef kernel_size, IntArrayRef output_size,
+                                                  const Tensor& indices, Tensor& grad_input) {
+  return copy_result(aten::fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, indices),
+                     grad_input);
+}
 
 }  // namespace atalla::aten

@@ -3,6 +3,8 @@
 // Pointwise ops whose arguments need a decision before the launch.
 
 #include <ATen/Dispatch.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/DispatchStub.h>
 
 #include <limits>
 
@@ -17,6 +19,11 @@ const PointwiseKernel kMaximum{"pointwise.maximum", kRealDtypes, 2};
 const PointwiseKernel kMinimum{"pointwise.minimum", kRealDtypes, 2};
 const PointwiseKernel kNanToNum{"pointwise.nan_to_num", kFloatingDtypes, 1};
 const PointwiseKernel kFrexp{"pointwise.frexp", kFloatingDtypes, 1};
+const PointwiseKernel kAddRelu{"pointwise.add_relu", kRealDtypes, 2};
+
+void add_relu(TensorIterator& iterator, const Scalar& alpha, const Scalar& least, const Scalar& largest) {
+  run_pointwise(iterator, kAddRelu, alpha, least, largest);
+}
 
 }  // namespace
 
@@ -71,3 +78,7 @@ std::tuple<Tensor&, Tensor&> frexp_out(const Tensor& self, Tensor& mantissa, Ten
 }
 
 }  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(add_clamp_stub, &atalla::aten::add_relu)
+}  // namespace at::native

@@ -106,12 +106,45 @@ int64_t quantized_value(const Scalar& value, const Tensor& like) {
   return static_cast<int64_t>(std::clamp(steps, static_cast<double>(least), static_cast<double>(largest)));
 }
 
+}  // namespace
+
 void check_per_tensor(const char* op, const Tensor& q) {
   TORCH_CHECK(q.qscheme() == at::kPerTensorAffine, op, ": expected a tensor quantized per tensor, got ",
               at::toString(q.qscheme()));
 }
 
-}  // namespace
+Tensor real_integers(const Tensor& quantized) {
+  return integers_of(quantized).to(quantized.scalar_type() == at::kQInt32 ? at::kDouble : at::kFloat);
+}
+
+Tensor steps_of(const Tensor& quantized) { return real_integers(quantized).sub(quantized.q_zero_point()); }
+
+Tensor quantized_integers(const Tensor& real, const Tensor& like) {
+  return quantized_over(real.to(at::toUnderlying(like.scalar_type())), like);
+}
+
+Tensor quantized_steps(const Tensor& steps, const Tensor& like) {
+  const auto [least, largest] = limits(like.scalar_type());
+  return quantized_integers(steps.round().add(like.q_zero_point()).clamp(least, largest), like);
+}
+
+Tensor quantized_as(const Tensor& values, const Tensor& like) {
+  return at::quantize_per_tensor(values, like.q_scale(), like.q_zero_point(), like.scalar_type());
+}
+
+Tensor& quantize_into(const Tensor& values, Tensor& out) {
+  TORCH_CHECK(out.is_quantized(), "expected out= to be quantized, got ", out.dtype());
+  return quantized_result(quantized_as(values, out), out);
+}
+
+Tensor& quantized_result(const Tensor& result, Tensor& out) {
+  TORCH_CHECK(out.is_quantized() && out.scalar_type() == result.scalar_type(),
+              "expected out= to be quantized, of dtype ", result.scalar_type(), ", got ", out.scalar_type());
+  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
+  at::set_quantizer_(out, at::get_qtensorimpl(result)->quantizer());
+  integers_of(out).copy_(integers_of(result));
+  return out;
+}
 
 Tensor quantized_copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.is_quantized() == dst.is_quantized(), "copy_: expected two quantized tensors, got ", self.dtype(),

@@ -17,13 +17,27 @@ Tensor& hash_tensor_out(const Tensor& self, IntArrayRef dim, bool keepdim, int64
   TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes, self) && !self.is_complex(), "\"xor_sum_cpu\" not implemented for '",
                               self.scalar_type(), "'");
   TORCH_CHECK(out.scalar_type() == at::kUInt64, "Expected result to be of dtype uint64, but got ", out.scalar_type());
+  if (self.numel() == 0) {
+    TORCH_CHECK(!dim.empty(),
+                "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                "with the 'dim' argument.");
+    at::native::zero_numel_check_dims(self, dim, "hash_tensor");
+  }
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
   launch_reduce(kXor, self.scalar_type(), out.view(at::kLong), self, mask);
   return out;
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("hash_tensor.out", TORCH_FN(hash_tensor_out)); }
+Tensor hash_tensor(const Tensor& self, IntArrayRef dim, bool keepdim, int64_t mode) {
+  Tensor out = at::empty({0}, self.options().dtype(at::kUInt64));
+  return hash_tensor_out(self, dim, keepdim, mode, out);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("hash_tensor", TORCH_FN(hash_tensor));
+  m.impl("hash_tensor.out", TORCH_FN(hash_tensor_out));
+}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 //
 // Conversions of CSR and CSC tensors to the layouts of blocks, BSR and BSC.
 #include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_to_sparse_bsc_native.h>
 #include <ATen/ops/_to_sparse_bsr_native.h>
 #include <ATen/ops/empty_native.h>
@@ -62,9 +63,17 @@ Tensor compressed_to_bsc(const Tensor& self, IntArrayRef blocksize, std::optiona
 Tensor empty_compressed(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<at::Layout> layout,
                         std::optional<at::Device> device, std::optional<bool> pin_memory,
                         std::optional<at::MemoryFormat> memory_format) {
-  const Tensor result = at::native::empty_sparse_compressed(size, dtype, layout, device, pin_memory, memory_format);
-  at::sparse_csr::getCompressedPlainIndices(result).first.zero_();
-  return result;
+  at::native::check_size_nonnegative(size);
+  const bool is_row = layout == at::kSparseCsr;
+  if (size.size() < 2 || !(is_row || layout == at::kSparseCsc))  // refused in PyTorch's words
+    return at::native::empty_sparse_compressed(size, dtype, layout, device, pin_memory, memory_format);
+  const auto options = at::TensorOptions().dtype(dtype).device(device).pinned_memory(pin_memory);
+  at::DimVector sizes(size.begin(), size.end() - 2);
+  sizes.push_back(size[size.size() - (is_row ? 2 : 1)] + 1);
+  const Tensor compressed = at::zeros(sizes, options.dtype(at::kLong));
+  sizes.back() = 0;
+  const Tensor plain = at::empty(sizes, options.dtype(at::kLong)), values = at::empty(sizes, options);
+  return at::_sparse_compressed_tensor_unsafe(compressed, plain, values, size, options.layout(layout));
 }
 
 }  // namespace atalla::aten

@@ -93,6 +93,28 @@ Tensor& hspmm_out(const Tensor& mat1, const Tensor& mat2, Tensor& out) {
   return set_coo(out, found._indices(), found._values(), found.sizes(), true);
 }
 
+// beta * self + alpha * mat1 @ mat2: the elements of `self`, and all those of the rows that `mat1` has, not coalesced.
+Tensor& sspaddmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                     const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(self.is_sparse(), "sspaddmm: expected 'self' to have sparse layout, got 'self' with layout ",
+              self.layout());
+  TORCH_CHECK(mat1.is_sparse(), "sspaddmm: expected 'mat1' to have sparse layout, got 'mat1' with layout ",
+              mat1.layout());
+  TORCH_CHECK(mat2.layout() == at::kStrided,
+              "sspaddmm: expected 'mat2' to have strided layout, got 'mat2' with layout ", mat2.layout());
+  check_matrices("sspaddmm", mat1, mat2);
+  const Tensor rows = aten::hspmm(mat1, mat2);
+  TORCH_CHECK(self.sizes() == rows.sizes() && self.dense_dim() == 0, "sspaddmm: Argument #1: Expected sizes ",
+              rows.sizes(), ", got ", self.sizes());
+  const Tensor row = rows._indices().select(0, 0).unsqueeze(1), values = rows._values();
+  const Tensor column = at::arange(values.size(1), row.options()).unsqueeze(0);
+  const Tensor places =
+      at::stack({row.expand(values.sizes()).reshape({-1}), column.expand(values.sizes()).reshape({-1})});
+  const Tensor a = self.coalesce();
+  return set_coo(out, at::cat({a._indices(), places}, 1),
+                 at::cat({a._values().mul(beta), values.reshape({-1}).mul(alpha)}), self.sizes(), false);
+}
+
 // Each element of `self` meets the elements of one row of `other`.
 Tensor sparse_sparse_matmul(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.dim() == 2 && other.dim() == 2 && self.dense_dim() == 0 && other.dense_dim() == 0,

@@ -45,4 +45,15 @@ void assert_async(const Tensor& self) {
   TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero");
 }
 
+// Programs without side effects order assertions by tokens: each takes one and returns one.
+Tensor make_dep_token(std::optional<ScalarType> dtype, std::optional<at::Layout> layout,
+                      std::optional<at::Device> device, std::optional<bool> pin_memory,
+                      std::optional<MemoryFormat> format) {
+  return at::empty({}, dtype, layout, device, pin_memory, format);
+}
+Tensor functional_assert_async_msg(const Tensor& self, std::string_view message, const Tensor& token) {
+  assert_async_msg(self, message);
+  return token.clone();
+}
+
 }  // namespace atalla::aten

@@ -15,7 +15,7 @@ namespace atalla::sim::ATALLA_ISA {
   X(digamma) X(erfinv) X(erfcx) X(ndtri) X(log_ndtr)                                                 \
   X(i0) X(i0e) X(i1) X(i1e) X(k0) X(k0e) X(k1) X(k1e) X(bessel_j0) X(bessel_j1) X(bessel_y0) X(bessel_y1)      \
   X(spherical_bessel_j0) X(airy_ai)
-#define ATALLA_FORALL_SPECIAL_BINARY(X) X(zeta) X(igamma) X(igammac)
+#define ATALLA_FORALL_SPECIAL_BINARY(X) X(zeta) X(igamma) X(igammac) X(gamma_sample_gradient)
 #define ATALLA_FORALL_POLYNOMIALS(X)                                                                           \
   X(chebyshev_polynomial_t) X(chebyshev_polynomial_u) X(chebyshev_polynomial_v) X(chebyshev_polynomial_w)      \
   X(shifted_chebyshev_polynomial_t) X(shifted_chebyshev_polynomial_u) X(shifted_chebyshev_polynomial_v)        \
@@ -43,6 +43,13 @@ ATALLA_FORALL_SPECIAL_BINARY(ATALLA_DECLARE_SPECIAL)
   double name(double x, double n);
 ATALLA_FORALL_POLYNOMIALS(ATALLA_DECLARE_SPECIAL)
 #undef ATALLA_DECLARE_SPECIAL
+
+// Of x in a sample of a Dirichlet distribution, by its parameter alpha; total: the sum of all parameters.
+double dirichlet_sample_gradient(double x, double alpha, double total);
+ATALLA_INLINE float dirichlet_sample_gradient(float x, float alpha, float total) {
+  return static_cast<float>(
+      dirichlet_sample_gradient(static_cast<double>(x), static_cast<double>(alpha), static_cast<double>(total)));
+}
 
 // Derivative n of digamma.
 float polygamma(float n, float x);
