@@ -10,6 +10,7 @@ import struct
 from collections import defaultdict
 from enum import Enum
 from typing import Any
+from unittest import mock
 
 import models
 import pytest
@@ -23,7 +24,7 @@ from torch_atalla.__main__ import main
 from torch_atalla.compiler.capture.capture import capture
 from torch_atalla.compiler.linearize.segments import encode_segment
 from torch_atalla.driver import runtime
-from torch_atalla.loadable import LoadableError, leaves
+from torch_atalla.loadable import LoadableError, leaves, provenance
 from torch_atalla.loadable.description import describe, render
 from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 from torch_atalla.loadable.file.container import Container
@@ -161,6 +162,9 @@ class TestHostOperators(TestCase):
             x = torch.randn(3)
             report = torch_atalla.save_loadable(Flip(), self.path, args=(x,))
             self.assertIn("operators=['atalla_trust::flip']", str(report))
+            own = torch_atalla.load_loadable(self.path)  # this process saved it
+            self.assertEqual(own(x.to("atalla")).cpu(), (x * 2).flip(0) + 1)
+            self.enterContext(mock.patch.object(provenance, "_written", set()))
             with self.assertRaisesRegex(LoadableError, r"atalla_trust::flip is not .*operators=\['atalla_trust::\*'\]"):
                 torch_atalla.load_loadable(self.path)
             program = torch_atalla.load_loadable(self.path, operators=["atalla_trust::*"])

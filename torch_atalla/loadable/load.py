@@ -13,6 +13,7 @@ from torch_atalla.driver import runtime
 
 from .errors import LoadableError
 from .program import LoadedProgram
+from .provenance import is_own
 
 Device = str | int | torch.device
 
@@ -34,7 +35,7 @@ def load_loadable(
 
         operators: names of operators that the file's host calls may run beside those that are known to be pure, as
             patterns: "mylib::*", "aten::binomial". Such an operator runs with the arguments that the file gives
-            (docs/concepts/trust.md).
+            (docs/concepts/trust.md). A file that this process saved, and that was not changed since, needs no names.
 
     Returns:
         The program. Call it like the exported module, with tensors on that device.
@@ -62,7 +63,8 @@ def load_loadable(
     if not Path(name).is_file():
         raise FileNotFoundError(f"{name}: no such file; expected a loadable")
     try:
-        return LoadedProgram(runtime.Program(name, to_load=True), where, name, engine, operators)
+        allowed = ("*",) if is_own(name) else operators
+        return LoadedProgram(runtime.Program(name, to_load=True), where, name, engine, allowed)
     except (runtime.RuntimeLibraryError, LoadableError) as error:
         text = str(error)
         raise LoadableError(text if name in text else f"{name}: {text}") from None

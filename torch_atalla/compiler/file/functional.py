@@ -25,6 +25,7 @@ from torch_atalla.loadable.file.code_section import CodeSection, attach
 from torch_atalla.loadable.file.signature import add_signature
 from torch_atalla.loadable.host_call import HostCalls
 from torch_atalla.loadable.leaves import dump_leaves, dump_spec, method_key
+from torch_atalla.loadable.provenance import remember
 from torch_atalla.loadable.report import LaunchCycles, LoadableReport
 from torch_atalla.version import __version__
 
@@ -99,6 +100,8 @@ class FileBuilder:
         if options.sign is not None:
             data = add_signature(data, options.sign, runtime.crc32c)
         report.file_bytes = len(data)
+        if report.operators:
+            remember(data)
         if options.dump is not None:
             Dump(options.dump).listing(_listing(data))
         return data
