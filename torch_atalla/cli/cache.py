@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from torch_atalla.integration.dynamo import cache
+from torch_atalla.integration.dynamo import cache_folder
 
 
 def main(argv: list[str]) -> int:
@@ -16,9 +16,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--clear", action="store_true", help="remove all entries")
     parser.add_argument("--json", action="store_true", help="print the entries as JSON")
     options = parser.parse_args(argv)
-    found = cache.statistics()
+    found = cache_folder.statistics()
     if options.clear:
-        found["removed"] = cache.clear()
+        found["removed"] = cache_folder.clear()
     if options.json:
         print(json.dumps(found, indent=1))
         return 0

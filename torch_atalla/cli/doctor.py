@@ -21,7 +21,7 @@ from torch_atalla.device import namespace as device
 from torch_atalla.driver import host, runtime
 from torch_atalla.driver.installation import REINSTALL, build_info, built_versions, torch_mismatch
 from torch_atalla.driver.paths import PACKAGE
-from torch_atalla.integration.dynamo import cache
+from torch_atalla.integration.dynamo import cache_folder
 from torch_atalla.version import __version__
 
 from .info import SETTINGS
@@ -188,7 +188,7 @@ def checks() -> Iterator[Callable[[], Finding]]:
     yield lambda: huge_pages(read("/sys/kernel/mm/transparent_hugepage/enabled"))
     yield lambda: memory(available_memory(), device.device_count(), device.get_device_properties(0).total_memory)
     yield lambda: threads(chip.get_num_threads(), len(os.sched_getaffinity(0)))
-    yield lambda: disk(cache.directory(), "programs of torch.compile")
+    yield lambda: disk(cache_folder.directory(), "programs of torch.compile")
     yield lambda: disk(Path(tempfile.gettempdir()), "temporary files")
     yield lambda: settings(list(os.environ))
     yield computation

@@ -35,6 +35,7 @@ def capture_graph(graph_module: torch.fx.GraphModule, updates: Sequence[str] = (
     tensors += _add_size_ports(graph, tensors)
     returned: Any = graph.output_node().args[0]
     results = returned[len(updates) :]
+    _fix_strides(tensors, results)
     name_the_host(graph)
     _name_attention(graph)
     return Captured(
@@ -121,4 +122,19 @@ def _symbols(tensors: Collection[tuple[str, torch.Tensor]]) -> Symbols:
         return Symbols()
     from ..program.size_expressions import find_symbols
 
-    return find_symbols({}, list(tensors))
+    symbols = find_symbols({}, list(tensors))
+    symbols.checked_by_caller = True
+    return symbols
+
+
+def _fix_strides(tensors: Collection[torch.fx.Node], results: Collection[torch.fx.Node]) -> None:
+    """Specialise strides of inputs that results have, too: a program has one stride, unless sizes determine it."""
+    sizes = {symbol for node in tensors for size in node.meta["val"].shape for symbol in _free_symbols(size)}
+    for node in results:
+        for number in (*node.meta["val"].shape, *node.meta["val"].stride()):
+            if _free_symbols(number) - sizes:
+                int(number)  # adds a guard
+
+
+def _free_symbols(number: int | torch.SymInt) -> set[Any]:
+    return set(number.node.expr.free_symbols) if isinstance(number, torch.SymInt) else set()

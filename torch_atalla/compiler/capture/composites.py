@@ -9,6 +9,7 @@ from math import inf, log, pi, prod
 from typing import Any
 
 import torch
+from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -146,6 +147,14 @@ def soft_margin_loss_backward(
     z = ((-target) * self).to(self.dtype).exp()
     factor = -1.0 / self.numel() if reduction == 1 and self.numel() > 0 else -1.0
     return ((target * z).to(self.dtype) * factor) / (z + 1) * grad_output
+
+
+def upsample(packet: Any, *args: Any) -> torch.Tensor:
+    """The overload `vec` of an op that resizes images, for a dynamic size: upstream's kernel in C++ takes numbers
+    only. args: the input, the size or None, then `align_corners` if the op has it, and the factors or None."""
+    input, size, *align, factors = args  # noqa: A001 (upstream's name)
+    size = upsample_compute_output_size(input.shape, size, factors)
+    return packet.default(input, size, *align, *(factors or [None] * len(size)))
 
 
 def of_contiguous_input(op: torch._ops.OpOverload, *, formats: bool = False) -> Callable:

@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_true
 from torch.utils import _pytree as pytree
 
 from ..lower import RULES, is_pointwise
+from ..program.sizes import is_symbolic
 from ..program.support import SupportTable, op_key, overloads, support_table
 from .composites import (
     addr,
@@ -29,6 +30,7 @@ from .composites import (
     scaled_dot_product_attention,
     soft_margin_loss,
     soft_margin_loss_backward,
+    upsample,
 )
 from .foreach import foreach_decompositions
 from .norm_gradients import group_norm_backward, layer_norm_backward
@@ -152,17 +154,20 @@ def eager_decompositions() -> dict[torch._ops.OperatorBase, Callable]:
 
 def _of_dynamic_sizes(decomposition: Callable) -> Callable:
     def taken_apart(*args: Any, **kwargs: Any) -> Any:
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        sizes = [size for tensor in tensors for size in (*tensor.shape, *tensor.stride())]
-        if any(isinstance(size, torch.SymInt) for size in sizes):
+        if any(is_symbolic(number) for leaf in pytree.tree_leaves((args, kwargs)) for number in _numbers(leaf)):
             return decomposition(*args, **kwargs)
         return NotImplemented
 
     return taken_apart
 
 
+def _numbers(leaf: Any) -> tuple[Any, ...]:
+    return (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
+
+
 # Upstream takes these apart in Python kernels of their own, whatever the table says; not as eager mode does.
 _LOSSES = overloads("softshrink", "hardshrink", "multi_margin_loss", "multilabel_margin_loss_forward")
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _COMPOSITES = ("matmul", "upsample", "_upsample", "lstm", "gru", "rnn_")
 
 
@@ -174,8 +179,8 @@ def _draws(op: torch._ops.OperatorBase) -> bool:
 @contextmanager
 def without_python_kernels(support: SupportTable, *, composites: bool = False) -> Iterator[None]:
     """While a program is taken apart: such kernels of native ops are set aside. composites: also those of ops that
-    upstream composes in C++, too, which eager mode calls."""
-    keys = torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd
+    upstream composes in C++, too, which eager mode calls, unless they are for dynamic sizes alone."""
+    keys = torch._C.DispatchKey.Autograd, _COMPOSITE
     places = [(op, keys[0]) for op in _LOSSES if _is_native(op, support)]
     if composites:
         packets = [getattr(aten, name) for name in dir(aten) if name.startswith(_COMPOSITES)]
@@ -185,12 +190,36 @@ def without_python_kernels(support: SupportTable, *, composites: bool = False) -
         if key in op.py_kernels:
             aside.append((op, key, op.py_kernels.pop(key)))
             op._dispatch_cache.clear()
+    installed = _kernels_of_dynamic_sizes() if composites else []
     try:
         yield
     finally:
+        for op in installed:
+            del op.py_kernels[_COMPOSITE]
+            op._dispatch_cache.clear()
         for op, key, kernel in aside:
             op.py_kernels[key] = kernel
             op._dispatch_cache.clear()
+
+
+def _kernels_of_dynamic_sizes() -> list[torch._ops.OpOverload]:
+    """Give ops that resize images a kernel for dynamic sizes, and return them. Other sizes take the kernel in C++."""
+    found = []
+    for name in dir(aten):
+        packet = getattr(aten, name)
+        if not name.startswith(("upsample_", "_upsample_")) or "vec" not in packet.overloads():
+            continue
+
+        def kernel(*args: Any, packet: Any = packet, **kwargs: Any) -> torch.Tensor:
+            given = [*args, *(kwargs[argument.name] for argument in packet.vec._schema.arguments[len(args) :])]
+            if any(map(is_symbolic, given[1] or ())):
+                return upsample(packet, *given)
+            return packet.vec._op_dk(_COMPOSITE, *given)
+
+        packet.vec.py_kernels[_COMPOSITE] = kernel
+        packet.vec._dispatch_cache.clear()
+        found.append(packet.vec)
+    return found
 
 
 def _is_native(op: torch._ops.OperatorBase, support: SupportTable) -> bool:

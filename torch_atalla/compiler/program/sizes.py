@@ -86,6 +86,9 @@ class Symbols:
     shape_env: Any = None
     fake_mode: Any = None
     strides: dict[sympy.Symbol, sympy.Integer] = field(default_factory=dict)  # symbols of strides alone: the example's
+    checked_by_caller: bool = (
+        False  # whether the caller checks all guards of the ShapeEnv before a call, as Dynamo does
+    )
 
     @property
     def bounded(self) -> bool:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""On-disk cache of compiled programs, keyed by content: the graph, its sizes, the chip and the versions.
+"""On-disk cache of compiled programs, keyed by content: the graph, its sizes, ambient state, the chip and the versions.
 
-Entries are files in a folder beside Inductor's caches (TORCHINDUCTOR_CACHE_DIR). Files are replaced atomically, so
-processes may share the folder, and a killed writer leaves no partial entry. A damaged entry is reported and deleted,
-and its program is compiled again. When the folder exceeds TORCH_ATALLA_CACHE_LIMIT bytes, the least recently used
-entries are removed.
+An entry holds facts as JSON and the bytes of a program. Both are data: reading an entry runs no code. A damaged entry
+is reported and deleted, and its program is compiled again. One key may have several entries, for sizes that took other
+ways through the compiler; the facts of an entry say for which sizes it is valid.
 """
 
 from __future__ import annotations
@@ -12,37 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._dynamo.utils import counters
-from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
-from torch_atalla.driver.files import write_whole
+from torch_atalla.driver.extension import _C
 from torch_atalla.driver.paths import GENERATED, PACKAGE
+
+from . import cache_folder
+from .ambient import ambient_text
 
 log = logging.getLogger(__name__)
 
-LIMIT = 1 << 30  # bytes, by default
-_SUFFIX = ".entry"
 _DIGEST = hashlib.sha256().digest_size
+_VARIANTS = 8  # entries of one key
+T = TypeVar("T")
 
 
-def directory() -> Path:
-    return Path(cache_dir()) / "atalla"
-
-
-def limit() -> int:
-    """Return the size limit in bytes. Raises ValueError if the setting is not a number of bytes."""
-    text = os.environ.get("TORCH_ATALLA_CACHE_LIMIT", str(LIMIT))
-    if not text.isdecimal():
-        raise ValueError(f"TORCH_ATALLA_CACHE_LIMIT: expected a number of bytes, got {text!r}")
-    return int(text)
+class InvalidEntry(ValueError):
+    """An entry whose checksum is right and whose content is not what this version writes."""
 
 
 def enabled() -> bool:
@@ -50,8 +42,12 @@ def enabled() -> bool:
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """Return the cache key of a program that depends on `parts` and on the versions of the software."""
-    digest = hashlib.sha256(_versions())
+    """Return the cache key of a program that depends on `parts`, on ambient state and on the software's versions."""
+    return _digest(_versions(), ambient_text(), *parts)
+
+
+def _digest(start: bytes, *parts: str) -> str:
+    digest = hashlib.sha256(start)
     for part in parts:
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
@@ -60,90 +56,76 @@ def key_of(parts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _versions() -> bytes:
-    """Return a digest of the torch version, of this package's code and of its generated tables."""
+    """Return a digest of the torch version, and of this package's code, extension and generated tables."""
     digest = hashlib.sha256(torch.__version__.encode())
+    digest.update(Path(_C.__file__).read_bytes())
     for path in (*sorted(PACKAGE.glob("**/*.py")), *sorted(GENERATED.glob("*.json"))):
         digest.update(str(path.relative_to(PACKAGE)).encode())
         digest.update(path.read_bytes())
     return digest.digest()
 
 
-def get(key: str) -> tuple[dict[str, Any], bytes] | None:
-    """Return the facts and bytes that `put` stored, or None."""
+def find(key: str, accept: Callable[[dict[str, Any], bytes], T | None]) -> T | None:
+    """Return what `accept` makes of the facts and bytes of an entry, or None if it accepts none.
+
+    `accept` returns None for an entry that is for other sizes. It raises InvalidEntry for one that is damaged.
+    """
     if not enabled():
         return None
-    path = directory() / (key + _SUFFIX)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        counters["atalla"]["cache_miss"] += 1
-        return None
-    entry = _read(content)
-    if entry is None:
-        log.warning("the cache entry %s is damaged; the program is compiled again", path)
-        path.unlink(missing_ok=True)
-        counters["atalla"]["cache_damaged"] += 1
-        return None
-    counters["atalla"]["cache_hit"] += 1
-    os.utime(path)
-    _record(key, content)
-    return entry
+    for name in _names(key):
+        content = cache_folder.read(name)
+        if content is None:
+            continue
+        try:
+            found = accept(*_read(content))
+        except InvalidEntry as error:
+            log.warning("the cache entry %s is damaged (%s); the program is compiled again", name, error)
+            cache_folder.remove(name)
+            counters["atalla"]["cache_damaged"] += 1
+            return None
+        if found is not None:
+            counters["atalla"]["cache_hit"] += 1
+            _record(name, content)
+            return found
+    counters["atalla"]["cache_miss"] += 1
+    return None
 
 
 def put(key: str, facts: dict[str, Any], data: bytes = b"") -> None:
+    """Store an entry beside the others of its key. If there are too many, it replaces one of them."""
     if not enabled():
         return
     head = json.dumps(facts).encode()
     body = len(head).to_bytes(8, "little") + head + data
     content = hashlib.sha256(body).digest() + body
-    _store(key, content)
-    _record(key, content)
+    names = list(_names(key))
+    name = next((name for name in names if cache_folder.read(name) in (None, content)), names[content[0] % _VARIANTS])
+    cache_folder.write(name, content)
+    _record(name, content)
 
 
-def _read(content: bytes) -> tuple[dict[str, Any], bytes] | None:
+def _names(key: str) -> Iterator[str]:
+    """Yield the names of the entries of a key."""
+    cache_folder.check_key(key)
+    yield key
+    for number in range(1, _VARIANTS):
+        yield _digest(key.encode(), str(number))
+
+
+def _read(content: bytes) -> tuple[dict[str, Any], bytes]:
     body = content[_DIGEST:]
     if hashlib.sha256(body).digest() != content[:_DIGEST]:
-        return None
+        raise InvalidEntry("its checksum is wrong")
     end = 8 + int.from_bytes(body[:8], "little")
-    return json.loads(body[8:end]), body[end:]
-
-
-def _store(key: str, content: bytes) -> None:
-    folder = directory()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / (key + _SUFFIX), content)
-    _shrink(folder)
-
-
-def _shrink(folder: Path) -> None:
-    """Remove the least recently used entries, down to the limit. Other processes may do this at the same time."""
-    found = []
-    for path in folder.glob("*" + _SUFFIX):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue
-        found.append((status.st_mtime_ns, status.st_size, path))
-    total, most = sum(size for _, size, _ in found), limit()
-    for _, size, path in sorted(found)[:-1]:
-        if total <= most:
-            break
-        path.unlink(missing_ok=True)
-        total -= size
-
-
-def statistics() -> dict[str, Any]:
-    """Return the folder, the number of entries, their total bytes and the limit."""
-    sizes = [path.stat().st_size for path in directory().glob("*" + _SUFFIX)]
-    return {"directory": str(directory()), "entries": len(sizes), "bytes": sum(sizes), "limit": limit()}
-
-
-def clear() -> int:
-    """Remove all entries and return how many there were."""
-    paths = list(directory().glob("*" + _SUFFIX))
-    for path in paths:
-        path.unlink(missing_ok=True)
-    return len(paths)
+    if not 8 <= end <= len(body):
+        raise InvalidEntry("its facts are cut off")
+    try:
+        facts = json.loads(body[8:end])
+    except (ValueError, RecursionError) as error:
+        raise InvalidEntry(f"its facts are not JSON: {error}") from error
+    if not isinstance(facts, dict):
+        raise InvalidEntry("its facts are not an object")
+    return facts, body[end:]
 
 
 @CacheArtifactFactory.register
@@ -151,8 +133,13 @@ class AtallaProgramArtifact(CacheArtifact):
     """A cache entry in the artifacts of torch.compiler.save_cache_artifacts."""
 
     def populate_cache(self) -> None:
-        if _read(self.content) is not None:
-            _store(self.key, self.content)
+        try:
+            cache_folder.check_key(self.key)
+            _read(self.content)
+        except ValueError as error:
+            log.warning("an artifact of torch.compiler.load_cache_artifacts is ignored: %s", error)
+            return
+        cache_folder.write(self.key, self.content)
 
     @staticmethod
     def type() -> str:

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from torch_atalla.compiler.capture.aot_graph import is_tensor, size_port
 from torch_atalla.compiler.file.emit import emit
 from torch_atalla.compiler.file.functional import resolve_kernels
 from torch_atalla.compiler.targets.functional.pipeline import Compiled
 from torch_atalla.driver import runtime
 from torch_atalla.driver.extension import _C
 from torch_atalla.loadable.method import port_types
-from torch_atalla.loadable.tensor_spec import read_spec
+from torch_atalla.loadable.tensor_spec import TensorSpec, read_spec
 from torch_atalla.version import __version__
 
 _DRAWN = "random_positions"
@@ -39,12 +41,15 @@ class CompiledRegion(torch.nn.Module):
         self.program = runtime.Program(data)
         self.program.load(device.index)
         record = self.program.describe()
-        inputs, outputs = ([read_spec(record, port) for port in record[what]] for what in ("inputs", "outputs"))
-        updated = [port["name"] for port in record["outputs"] if port.get("updated")]
-        self.arguments = [spec.name for spec in inputs] + updated
+        self.inputs, self.outputs = (
+            [read_spec(record, port) for port in record[what]] for what in ("inputs", "outputs")
+        )
+        self.updated = [port["name"] for port in record["outputs"] if port.get("updated")]
+        self.host_calls: list[Any] = record["host_calls"]
+        self.arguments = [spec.name for spec in self.inputs] + self.updated
         drawn = int(record["metadata"].get(_DRAWN, 0))
-        ports = port_types(inputs), port_types(outputs)
-        self._run = _C.BoundMethod(self.program.handle, 0, device.index, *ports, len(updated), drawn)
+        ports = port_types(self.inputs), port_types(self.outputs)
+        self._run = _C.BoundMethod(self.program.handle, 0, device.index, *ports, len(self.updated), drawn)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledRegion:
         """Return self. A run leaves no state in the program, so copies of a graph can share it."""
@@ -62,3 +67,47 @@ class CompiledRegion(torch.nn.Module):
             self.program._check_call(results)
         found = [f"{a.dtype}{list(a.shape)} on {a.device}" if isinstance(a, torch.Tensor) else repr(a) for a in args]
         raise RuntimeError(f"a compiled graph was called with {', '.join(found)}, for which it was not compiled")
+
+
+def check_interface(region: CompiledRegion, graph: torch.fx.Graph, updates: Sequence[str]) -> None:
+    """Raise ValueError if a program does not have the inputs and results of a region's graph, or calls the host."""
+    if region.host_calls:
+        raise ValueError("it calls operators on the host; expected none")
+    if region.updated != list(updates):
+        raise ValueError(f"it updates {region.updated}; expected {list(updates)}")
+    given = [(node, node.meta["val"]) for node in graph.find_nodes(op="placeholder")]
+    places = {node.name if is_tensor(node) else size_port(node): value for node, value in given}
+    if len(set(region.arguments)) < len(region.arguments):
+        raise ValueError("two of its inputs have one name")
+    for spec in region.inputs:
+        if spec.name not in places:
+            raise ValueError(f"its input {spec.name}; expected one of {', '.join(places)}")
+        value = places[spec.name]
+        if isinstance(value, torch.Tensor):
+            _check_type(spec, value.dtype, _sizes(value))
+        else:
+            _check_type(spec, torch.uint8, (None, 0))
+    returned: Any = graph.output_node().args[0]
+    results = [*returned[len(updates) :], *returned[: len(updates)]]
+    if len(results) != len(region.outputs):
+        raise ValueError(f"it has {len(region.outputs)} results; expected {len(results)}")
+    for spec, node in zip(region.outputs, results):
+        _check_type(spec, node.meta["val"].dtype, _sizes(node.meta["val"]))
+
+
+def _sizes(value: torch.Tensor) -> tuple[int | None, ...]:
+    """Return the sizes of a tensor, and None for dynamic ones."""
+    return tuple(size if isinstance(size, int) else size.node.maybe_as_int() for size in value.shape)
+
+
+def _check_type(spec: TensorSpec, dtype: torch.dtype, sizes: Sequence[int | None]) -> None:
+    if (
+        spec.dtype is not dtype
+        or len(spec.shape) != len(sizes)
+        or any(
+            size != static
+            for dim, (size, static) in enumerate(zip(spec.shape, sizes))
+            if static is not None and not spec.is_dynamic(dim)
+        )
+    ):
+        raise ValueError(f"{spec} is not {dtype} with the sizes {list(sizes)}")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Text of a graph with everything that its program depends on, for keys of the cache."""
+"""Text of a graph with everything in it that its program depends on, for keys of the cache.
+
+ambient.py has what a program depends on outside of its graph, size_guards.py what it takes for granted about sizes.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,27 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+import sympy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP, ShapeEnv
-from torch.utils._sympy.printers import PythonPrinter
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves
+
+from .size_guards import SizeFacts
+
+
+class NoKey(Exception):  # noqa: N818 (not an error: the graph is compiled without the cache)
+    """A graph holds an object whose content cannot be put into a key."""
 
 
 def graph_text(graph_module: torch.fx.GraphModule) -> str:
-    """Return nodes, types of inputs and outputs, ranges of symbols and constants. `hold` checks the current sizes."""
+    """Return nodes with their arguments and values, aliasing of inputs, and the content of constants and submodules.
+
+    Raises NoKey for a constant that is neither a tensor in dense memory, nor a graph, nor a plain Python value.
+    """
     graph = graph_module.graph
-    ends = [*graph.find_nodes(op="placeholder"), *graph.output_node().all_input_nodes]
-    lines = [str(graph), *(f"{node.name}: {_value_text(node.meta.get('val'))}" for node in ends)]
-    shape_env = shape_env_of(graph)
-    if shape_env is not None:
-        ranges = shape_env.var_to_range
-        lines += [f"{symbol}: {ranges.get(symbol)}" for symbol in sorted(_symbols(graph), key=str)]
+    lines = [str(graph), *(f"{node.name}: {_value_text(node.meta.get('val'))}" for node in graph.nodes)]
+    lines.append(f"inputs that share memory: {_aliasing(graph)}")
     for node in graph.find_nodes(op="get_attr"):
         held: Any = graph_module
         for part in str(node.target).split("."):
@@ -30,57 +39,56 @@ def graph_text(graph_module: torch.fx.GraphModule) -> str:
     return "\n".join(lines)
 
 
-def shape_env_of(graph: torch.fx.Graph) -> ShapeEnv | None:
-    return next((number.node.shape_env for number in _numbers(graph)), None)
+def size_facts(graph: torch.fx.Graph) -> SizeFacts:
+    """Return what is known about the sizes in a graph."""
+    numbers = list(_numbers(graph))
+    symbols: set[sympy.Symbol] = {symbol for number in numbers for symbol in number.node.expr.free_symbols}
+    shape_env: ShapeEnv | None = numbers[0].node.shape_env if numbers else None
+    return SizeFacts(shape_env, symbols)
 
 
-def _symbols(graph: torch.fx.Graph) -> set[Any]:
-    return {symbol for number in _numbers(graph) for symbol in number.node.expr.free_symbols}
-
-
-def _numbers(graph: torch.fx.Graph) -> Iterator[torch.SymInt]:
+def _numbers(graph: torch.fx.Graph) -> Iterator[Any]:
+    """Yield the symbolic numbers among values of nodes: sizes, strides, offsets and scalars."""
     for node in graph.nodes:
-        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(leaf, torch.Tensor):
-                yield from (n for n in (*leaf.shape, *leaf.stride()) if isinstance(n, torch.SymInt))
-            elif isinstance(leaf, torch.SymInt):
-                yield leaf
+        for leaf in tree_leaves(node.meta.get("val")):
+            numbers = _layout(leaf) if isinstance(leaf, torch.Tensor) else (leaf,)
+            yield from (n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool)))
+
+
+def _layout(value: torch.Tensor) -> tuple[Any, ...]:
+    if value.layout is not torch.strided:
+        return tuple(value.shape)
+    return (*value.shape, *value.stride(), value.storage_offset())
 
 
 def _value_text(value: Any) -> str:
+    """Return the types of all tensors of a value: dtype, sizes, strides, offset, kind of device, layout, lazy bits."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_value_text, value))}]"
     if not isinstance(value, torch.Tensor):
-        return str(value)
-    sizes, strides = list(map(str, value.shape)), list(map(str, value.stride()))
-    return f"{value.dtype} {sizes} {strides} {value.device.type}"
+        return f"{type(value).__name__} {value}"
+    numbers = [str(n) for n in _layout(value)]
+    bits = "conjugate " * value.is_conj() + "negative " * value.is_neg() + "requires_grad " * value.requires_grad
+    return f"{value.dtype} {value.ndim} {numbers} {value.device.type} {value.layout} {bits}{value.is_inference()}"
+
+
+def _aliasing(graph: torch.fx.Graph) -> list[list[int]]:
+    places: dict[int, list[int]] = {}
+    for number, node in enumerate(graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            places.setdefault(value.untyped_storage()._cdata, []).append(number)
+    return [numbers for numbers in places.values() if len(numbers) > 1]
 
 
 def _constant_text(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return graph_text(value) if isinstance(value, torch.fx.GraphModule) else repr(value)
-    with unset_fake_temporarily():
-        flat = value.detach().cpu().contiguous().reshape(-1)
+    if isinstance(value, torch.fx.GraphModule):
+        return graph_text(value)
+    if isinstance(value, (int, float, complex, str, bytes, torch.dtype, torch.device)) or value is None:
+        return f"{type(value).__name__} {value!r}"
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided or value.is_quantized:
+        raise NoKey(f"{type(value).__name__}")
+    with unset_fake_temporarily(), torch.no_grad():
+        flat = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     return f"{_value_text(value)} {hashlib.sha256(data).hexdigest()}"
-
-
-def guards_since(shape_env: ShapeEnv | None, count: int) -> list[str]:
-    """Return the guards on sizes that were added after the first `count`, as Python expressions."""
-    if shape_env is None:
-        return []
-    return [PythonPrinter().doprint(guard.expr) for guard in shape_env.guards[count:]]
-
-
-def hold(guards: list[str], graph: torch.fx.Graph) -> bool:
-    """Return whether the current sizes meet the guards. This check also adds them to Dynamo's guards."""
-    shape_env = shape_env_of(graph)
-    if shape_env is None:
-        return not guards
-    hints = shape_env.backed_var_to_val
-    sizes: dict[str, Any] = {
-        str(symbol): shape_env.create_symintnode(symbol, hint=int(hints[symbol]) if symbol in hints else None)
-        for symbol in _symbols(graph)
-    }
-    try:
-        return all(bool(eval(guard, SYMPY_INTERP, sizes)) for guard in guards)
-    except (NameError, TypeError):  # a guard has a symbol that this graph does not have
-        return False

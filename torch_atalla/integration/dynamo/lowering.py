@@ -23,16 +23,18 @@ from torch_atalla.driver.chip_identity import chip_identity
 from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 
 from . import cache
-from .compiled_region import CompiledRegion, emit_program
+from .compiled_region import CompiledRegion, check_interface, emit_program
 from .debug import NAME, DebugFolder, log_compiled, write_region
 from .flex_attention import decompose_flex_attention
-from .graph_text import graph_text, guards_since, hold, shape_env_of
+from .graph_text import NoKey, graph_text, size_facts
 from .options import CompileOptions
 from .random_state import replace_rng_ops
-from .regions import Node, Region, Split, is_scalar_elsewhere, is_view_node, reason_for, split
+from .regions import Node, Region, Split, has_lazy_bits, is_scalar_elsewhere, is_view_node, reason_for, split
+from .size_guards import Conditions, InvalidCondition, SizeFacts
 
 log = logging.getLogger(NAME)
 aten = torch.ops.aten
+_MOST_SPECIALISATIONS = 8  # attempts to compile a region
 
 
 def compile_graph(
@@ -95,23 +97,32 @@ class _Lowering:
 
     def run(self) -> torch.fx.GraphModule:
         updates = self.take_updates()
-        key = cache.key_of(
-            ["graph", graph_text(self.source), str(updates), str(self.device), self.chip(), repr(self.options)]
-        )
+        key = self.key("graph", self.source, size_facts(self.source.graph), str(updates), str(self.device))
         nodes = [node for node in self.source.graph.nodes if node.op == "call_function"]
         self.eager = {node: reason for node in nodes if (reason := reason_for(node, self.device)) is not None}
-        known = cache.get(key)
+        known = cache.find(key, lambda facts, _: read_reasons(facts)) if key is not None else None
         if known is not None:
-            self.eager |= {node: reason for node in nodes if (reason := known[0]["eager"].get(node.name)) is not None}
+            self.eager |= {node: known[node.name] for node in nodes if node.name in known}
         while True:
             parts = split(self.source.graph, self.eager, updates)
             compiled = self.compile_regions(parts)
             if compiled is not None:
                 break
-        if known is None:
+        if known is None and key is not None:
             cache.put(key, {"eager": {node.name: reason for node, reason in self.eager.items()}})
         self.report(compiled)
         return _Host(self.source, self.device, parts, compiled).build()
+
+    def key(self, kind: str, module: torch.fx.GraphModule, facts: SizeFacts, *others: str) -> str | None:
+        """Return the cache key of a graph, or None if it cannot be cached."""
+        if not cache.enabled():
+            return None
+        try:
+            text = graph_text(module)
+        except NoKey as error:
+            log.info("not cached: the graph holds a %s", error)
+            return None
+        return cache.key_of([kind, text, facts.text, *others, chip_identity(self.device.index), repr(self.options)])
 
     def report(self, compiled: Sequence[CompiledRegion]) -> None:
         """Log the number of programs, and why nodes run eagerly.
@@ -159,19 +170,47 @@ class _Lowering:
     def compile_region(self, region: Region, folder: Path | None) -> CompiledRegion:
         """Compile one region, or take it from the cache. `folder` is for the debug output of the passes."""
         module, updates = region.module(self.source), [place.name for place, _ in region.updates]
-        key = cache.key_of(["region", graph_text(module), *updates, self.chip(), repr(self.options)])
-        known = cache.get(key) if folder is None else None
-        if known is not None and hold(known[0]["guards"], module.graph):
-            best = CompiledRegion(known[1], self.device)
-        else:
-            shape_env = shape_env_of(module.graph)
-            guards = len(shape_env.guards) if shape_env is not None else 0
+        facts = size_facts(module.graph)
+        key = self.key("region", module, facts, *updates)
+
+        def accept(entry: dict[str, Any], data: bytes) -> CompiledRegion | None:
+            try:
+                if not facts.accept(Conditions(entry.get("guards"))):
+                    return None
+            except InvalidCondition as error:
+                raise cache.InvalidEntry(str(error)) from error
+            return self.read_program(data, module, updates)
+
+        best = cache.find(key, accept) if key is not None and folder is None else None
+        if best is None:
             best = self.compile_best(module, updates, folder)
-            cache.put(key, {"guards": guards_since(shape_env, guards)}, best.data)
+            learned = facts.learned()
+            if key is not None and learned is not None:
+                cache.put(key, {"guards": learned}, best.data)
         write_region(folder, best.program)
         return best
 
+    def read_program(self, data: bytes, module: torch.fx.GraphModule, updates: list[str]) -> CompiledRegion:
+        """Load the program of a cache entry. Raises InvalidEntry if it is not a program for this region."""
+        try:
+            region = CompiledRegion(data, self.device)
+            check_interface(region, module.graph, updates)
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise cache.InvalidEntry(f"its program: {error}") from error
+        return region
+
     def compile_best(self, module: torch.fx.GraphModule, updates: list[str], folder: Path | None) -> CompiledRegion:
+        """Compile a region. If lowering specialises sizes, begin again: the region then has fewer dynamic sizes."""
+        for _ in range(_MOST_SPECIALISATIONS):
+            facts = size_facts(module.graph)
+            try:
+                return self.compile_once(module, updates, folder)
+            except ExportError:
+                if not facts.grown:
+                    raise
+        return self.compile_once(module, updates, folder)
+
+    def compile_once(self, module: torch.fx.GraphModule, updates: list[str], folder: Path | None) -> CompiledRegion:
         made = []
         with unset_fake_temporarily():
             for number, way in enumerate(self.options.candidates()):
@@ -181,13 +220,18 @@ class _Lowering:
                 made.append(CompiledRegion(emit_program(compiled), self.device))
         return made[0] if len(made) == 1 else min(made, key=lambda region: region.cycles())
 
-    def chip(self) -> str:
-        return chip_identity(self.device.index)
+
+def read_reasons(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the nodes of a cache entry that run eagerly, with reasons. Raises InvalidEntry if it is damaged."""
+    eager = facts.get("eager")
+    if not isinstance(eager, dict) or not all(isinstance(reason, str) for reason in eager.values()):
+        raise cache.InvalidEntry("expected nodes that run eagerly, with reasons")
+    return eager
 
 
 def _same_type(place: Node, value: Node) -> bool:
     a, b = place.meta["val"], value.meta["val"]
-    return a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
+    return not has_lazy_bits(a) and a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
 
 
 class _Host:
@@ -251,7 +295,11 @@ class _Host:
             self.copies[node].meta = dict(node.meta)
 
     def argument(self, node: Node) -> Node:
+        """Return what a region is called with: memory of the device that holds the values themselves."""
         found = self.of(node)
+        if has_lazy_bits(node.meta.get("val")):
+            found = self.graph.call_function(aten.resolve_conj.default, (found,))
+            found = self.graph.call_function(aten.resolve_neg.default, (found,))
         if not is_scalar_elsewhere(node):
             return found
         return self.graph.call_function(aten._to_copy.default, (found,), {"device": self.device})

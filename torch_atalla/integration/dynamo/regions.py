@@ -41,6 +41,8 @@ class Region:
             else:
                 copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
+            if has_lazy_bits(value := node.meta.get("val")):  # the caller resolves them
+                copies[node].meta["val"] = value.resolve_conj().resolve_neg()
         for node in self.nodes:
             copies[node] = graph.node_copy(node, lambda arg: copies[arg])
         graph.output(tuple(copies[node] for node in (*(value for _, value in self.updates), *self.results)))
@@ -58,10 +60,10 @@ class Split:
 def split(graph: torch.fx.Graph, eager: Collection[Node], updates: list[tuple[Node, Node]]) -> Split:
     """Split a graph. The nodes in `eager` and arithmetic on sizes are in no region."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
-    outside = {node for node in nodes if node in eager or _is_size(node)}
+    outside = {node for node in nodes if (node in eager or _is_size(node)) and node.target is not operator.getitem}
     for node in nodes:
-        if node.target is operator.getitem and node.args[0] in outside:
-            outside.add(node)
+        if node.target is operator.getitem and (node.args[0] in outside or _is_size(node)):
+            outside.add(node)  # an item is where its source is
     segments = segments_of(nodes, outside)
     steps: list[Region | Node] = []
     left = list(updates)
@@ -107,6 +109,8 @@ def _covers(view: Node, root: Node) -> bool:
     a, b = view.meta["val"], root.meta["val"]
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
+    if has_lazy_bits(a) or has_lazy_bits(b):
+        return False
     numbers = (*a.shape, *a.stride(), *b.shape)
     return all(type(n) is int for n in numbers) and a.numel() == b.numel() and 0 not in a.stride()
 
@@ -134,6 +138,11 @@ def is_free(node: Node) -> bool:
 
 def _is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
+
+
+def has_lazy_bits(value: Any) -> bool:
+    """Return whether a value is a tensor whose memory holds the conjugates or the negatives of its elements."""
+    return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
 def is_scalar_elsewhere(node: Node) -> bool:
