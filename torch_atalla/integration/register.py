@@ -12,7 +12,7 @@ from torch_atalla.device import comm
 from torch_atalla.driver.extension import _C
 from torch_atalla.quantization import convolution_op, linear_op
 
-from . import detection, dlpack, dynamo, fake_cache, libraries, meta, printing, sharing
+from . import detection, dlpack, dynamo, fake_cache, higher_order, libraries, meta, printing, sharing
 
 
 class _DeviceModule(ModuleType):
@@ -36,6 +36,7 @@ def register(device_module: ModuleType) -> None:
     dlpack.install()
     sharing.install()
     dynamo.install()
+    higher_order.install()
     meta.install()
     fake_cache.install()
     detection.install()

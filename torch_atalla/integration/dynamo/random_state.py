@@ -14,7 +14,7 @@ from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
-from torch_atalla.device import random
+from torch_atalla.integration.higher_order import draw_again, draw_and_save
 
 
 def partition(*args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
@@ -24,21 +24,6 @@ def partition(*args: Any, **kwargs: Any) -> tuple[torch.fx.GraphModule, torch.fx
     """
     with config.patch(graphsafe_rng_functionalization=False):
         return min_cut_rematerialization_partition(*args, **kwargs)
-
-
-def draw_and_save(device: torch.device, op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-    """Run a random op. Return the generator's state before it, and the result."""
-    return random.get_rng_state(device), op(*args, **kwargs)
-
-
-def draw_again(device: torch.device, state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run a random op from a saved state and return the result. The generator keeps its state."""
-    before = random.get_rng_state(device)
-    random.set_rng_state(state, device)
-    try:
-        return op(*args, **kwargs)
-    finally:
-        random.set_rng_state(before, device)
 
 
 _FUNCTIONS = {run_and_save_rng_state: draw_and_save, run_with_rng_state: draw_again}
