@@ -108,6 +108,18 @@ SAME_DTYPES = ("heaviside",)
 FACTORS = ("alpha", "value", "weight", "negative_slope")
 
 
+# Ops whose numbers must fit the dtype of the tensors, also where it is a 16-bit float: upstream's kernels convert them
+# to it, and those of other ops to float32.
+FITTING_NUMBERS = ("clamp", "clamp_min", "clamp_max")
+
+
+def number_checks(entry: Entry, f: NativeFunction) -> list[str]:
+    if entry.op not in FITTING_NUMBERS:
+        return []
+    numbers = [a.name for a in signature(f).arguments() if "Scalar" in a.type]
+    return [f"  check_fits({name}, op.common_dtype());" for name in numbers]
+
+
 def dense_launch(entry: Entry, f: NativeFunction, result: str) -> list[str]:
     """The short way for contiguous numbers of one shape, for ops of which upstream's meta checks nothing of such
     tensors: those whose arguments are tensors, and a factor."""
@@ -187,7 +199,7 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     is_iterator = group.out.structured_inherits is not None
     if not is_iterator:
         lines += device_check(f)
-    lines += [f"  {holder}", f"  op.meta({meta_args});"]
+    lines += [f"  {holder}", f"  op.meta({meta_args});", *number_checks(entry, f)]
     outputs = ", ".join(f"op.output({i})" for i in range(n))
     if entry.adaptor:
         iterator = ["op"] if is_iterator and not entry.is_upstream else []
@@ -317,6 +329,8 @@ def shard(entries: list[Entry]) -> str:
             meta = f"at::meta::structured_{str(entry.group.functional.func.name).replace('.', '_')}"
             includes.add(f"ATen/ops/{entry.group.functional.root_name}_meta.h")
             body.append(f"using Meta = {upstream_kernel(entry.group.out) if entry.is_upstream else meta};")
+        if entry.op in FITTING_NUMBERS:
+            declarations.append("void check_fits(const std::optional<at::Scalar>& value, c10::ScalarType dtype);")
         if entry.is_upstream:
             includes.add(f"ATen/ops/{entry.function.root_name}_native.h")
         elif entry.adaptor and adaptor_declaration(entry) not in declarations:

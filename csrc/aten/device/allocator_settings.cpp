@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "runtime/device/runtime.h"
 
@@ -15,6 +16,24 @@ namespace atalla::aten {
 namespace {
 
 using Settings = c10::CachingAllocator::AcceleratorAllocatorConfig;
+
+// Runs while torch is imported, where an error would take PyTorch with it: a wrong value is named and ignored.
+template <class F>
+bool read_setting(const char* variable, const F& read) {
+  try {
+    read();
+    return true;
+  } catch (const std::exception& error) {
+    const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+    const std::string reason = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+    std::string keys;
+    for (const std::string& key : Settings::getKeys()) keys += (keys.empty() ? "" : ", ") + key;
+    const char* value = std::getenv(variable);
+    TORCH_WARN(variable, ": expected <key>:<value>,... with keys of ", keys, ", got '", value == nullptr ? "" : value,
+               "' (", reason.substr(0, reason.find('\n')), "); using the defaults");
+    return false;
+  }
+}
 
 void apply() {
   runtime::AllocatorConfig config;
@@ -32,8 +51,8 @@ void apply() {
 }  // namespace
 
 void install_allocator_settings() {
-  // Reads PYTORCH_ALLOC_CONF. As long as there is no hook, settings of other devices in it are no error.
-  Settings::instance();
+  // As long as there is no hook, settings of other devices in it are no error.
+  const bool is_read = read_setting("PYTORCH_ALLOC_CONF", [] { Settings::instance(); });
   auto earlier = Settings::getConfigParserHook();  // of another device in this process
   Settings::registerDeviceConfigParserHook(
       [earlier = std::move(earlier)](const std::string& text) {
@@ -45,10 +64,11 @@ void install_allocator_settings() {
       },
       {});
   const char* own = std::getenv("TORCH_ATALLA_ALLOC_CONF");
-  if (own != nullptr && *own != '\0') {
-    c10::CachingAllocator::setAllocatorSettings(own);
-  } else {
+  if (!is_read) return;
+  if (own == nullptr || *own == '\0') {
     apply();
+  } else if (!read_setting("TORCH_ATALLA_ALLOC_CONF", [own] { c10::CachingAllocator::setAllocatorSettings(own); })) {
+    c10::CachingAllocator::setAllocatorSettings("");
   }
 }
 

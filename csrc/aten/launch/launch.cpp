@@ -28,6 +28,28 @@ void store_immediate(atalla_operand& operand, const void* bytes, size_t n, atall
   std::memcpy(operand.sizes, bytes, n);
 }
 
+// An integer of the host as an immediate of the launch's compute dtype, which it takes as C++ converts it: floats are
+// rounded once, narrow integers wrap. For dtypes that the chip lacks.
+template <class Integer>
+void store_converted(atalla_operand& operand, Integer value, c10::ScalarType compute) {
+  const auto store = [&](auto v, atalla_dtype dtype) { store_immediate(operand, &v, sizeof v, dtype); };
+  switch (c10::toRealValueType(compute)) {
+    case c10::ScalarType::Double:
+      return store(static_cast<double>(value), ATALLA_F64);
+    case c10::ScalarType::Float:
+    case c10::ScalarType::Half:
+    case c10::ScalarType::BFloat16:
+      return store(static_cast<float>(value), ATALLA_F32);
+    default:
+      return store(static_cast<int64_t>(value), ATALLA_I64);
+  }
+}
+
+// PyTorch keeps Python integers from 2^63 on as CPU scalars of dtype uint64.
+bool is_wide_scalar(at::TensorIteratorBase& iterator, int i) {
+  return i >= iterator.noutputs() && iterator.dtype(i) == c10::ScalarType::UInt64 && iterator.is_cpu_scalar(i);
+}
+
 void fill_operand(atalla_operand& operand, const void* data, c10::ScalarType dtype, int64_t ndim) {
   operand.addr = reinterpret_cast<atalla_addr>(data);
   operand.dtype = static_cast<atalla_dtype>(dtype);
@@ -120,6 +142,10 @@ LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType
     case c10::ScalarType::ComplexDouble:
       return store(value.toComplexDouble(), ATALLA_C128);
     default:
+      if (exceeds_int64(value)) [[unlikely]] {
+        store_converted(next_operand(), value.toUInt64(), static_cast<c10::ScalarType>(desc_.compute_dtype));
+        return *this;
+      }
       return store(ScalarParam::to_int(value), ATALLA_I64);
   }
 }
@@ -136,6 +162,11 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
     atalla_operand& operand = next_operand();
     const c10::ScalarType dtype = iterator.dtype(i);
     if (i >= iterator.noutputs() && iterator.is_cpu_scalar(i)) {
+      if (dtype == c10::ScalarType::UInt64) [[unlikely]] {
+        store_converted(operand, *static_cast<const uint64_t*>(iterator.data_ptr(i)),
+                        static_cast<c10::ScalarType>(desc_.compute_dtype));
+        continue;
+      }
       store_immediate(operand, iterator.data_ptr(i), c10::elementSize(dtype), static_cast<atalla_dtype>(dtype));
       continue;
     }
@@ -167,22 +198,30 @@ LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, 
 
 namespace {
 
+template <class Integer>
+void check_integer(const ScalarParam& scalar, const char* type) {
+  if (scalar.beyond_int64) c10::checked_convert<Integer>(static_cast<uint64_t>(scalar.value.integer), type);
+  c10::checked_convert<Integer>(scalar.value.integer, type);
+}
+
 // As upstream's kernels convert their scalars: to the dtype, and 16-bit floats to float32. Its errors name the C++
 // type.
-void check_range(const Number& value, c10::ScalarType compute) {
+void check_range(const ScalarParam& scalar, c10::ScalarType compute) {
   switch (compute) {
     case c10::ScalarType::Byte:
-      return static_cast<void>(c10::checked_convert<uint8_t, int64_t>(value.integer, "uint8_t"));
+      return check_integer<uint8_t>(scalar, "uint8_t");
     case c10::ScalarType::Char:
-      return static_cast<void>(c10::checked_convert<int8_t, int64_t>(value.integer, "int8_t"));
+      return check_integer<int8_t>(scalar, "int8_t");
     case c10::ScalarType::Short:
-      return static_cast<void>(c10::checked_convert<int16_t, int64_t>(value.integer, "int16_t"));
+      return check_integer<int16_t>(scalar, "int16_t");
     case c10::ScalarType::Int:
-      return static_cast<void>(c10::checked_convert<int32_t, int64_t>(value.integer, "int"));
+      return check_integer<int32_t>(scalar, "int");
+    case c10::ScalarType::Long:
+      return check_integer<int64_t>(scalar, "int64_t");
     case c10::ScalarType::Half:
     case c10::ScalarType::BFloat16:
     case c10::ScalarType::Float:
-      return static_cast<void>(c10::checked_convert<float, double>(value.real, "float"));
+      return static_cast<void>(c10::checked_convert<float, double>(scalar.value.real, "float"));
     default:
       return;
   }
@@ -196,7 +235,7 @@ LaunchBuilder& LaunchBuilder::scalars(const ScalarParam* values, int n) {
     if (!values[k].present) continue;
     constexpr double kEveryDtype = 127;  // has numbers up to here
     if (!(std::abs(values[k].value.real) <= kEveryDtype)) [[unlikely]]
-      check_range(values[k].value, static_cast<c10::ScalarType>(desc_.compute_dtype));
+      check_range(values[k], static_cast<c10::ScalarType>(desc_.compute_dtype));
     parameters.scalars[k] = values[k].value;
     parameters.present |= int64_t{1} << k;
   }
@@ -230,7 +269,7 @@ bool launch_iterator(at::TensorIteratorBase& iterator, const PointwiseKernel& ke
           : iterator.dtype(0);
   if (!kernel.takes(compute)) return false;
   for (int i = 0; i < iterator.ntensors(); ++i)
-    if (!takes_dtype(kChipDtypes, iterator.dtype(i))) return false;
+    if (!takes_dtype(kChipDtypes, iterator.dtype(i)) && !is_wide_scalar(iterator, i)) return false;
   if (iterator.numel() == 0) return true;
 
   for_each_part(iterator, [&](at::TensorIteratorBase& part) {

@@ -128,6 +128,11 @@ struct Operand {
 
 struct ScalarParam;
 
+// True for integers from 2^63 on. A Scalar holds them as uint64_t, and toLong() raises.
+inline bool exceeds_int64(const at::Scalar& s) {
+  return s.isIntegral(/*includeBool=*/false) && s.isUnsigned() && s.toUInt64() >> 63 != 0;
+}
+
 // Builds one descriptor and launches it, in one statement, so that temporary operands live until the launch:
 //   LaunchBuilder(kernel, at::kFloat).output(out).input(self).parameters(SoftmaxParameters{.dim = dim}).launch(device);
 // A tensor's conj and neg bits are not looked at: resolve them first (is_neg and is_conj tensors never reach a
@@ -187,7 +192,8 @@ void launch(const Kernel& kernel, c10::ScalarType compute_dtype, std::initialize
 
 // A scalar argument of a formula. An absent one has the value 0.
 struct ScalarParam {
-  ScalarParam(const at::Scalar& s) : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0} {
+  ScalarParam(const at::Scalar& s)
+      : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0}, beyond_int64(exceeds_int64(s)) {
     if (s.isComplex()) value.imaginary = s.toComplexDouble().imag();
   }
   ScalarParam(const std::optional<at::Scalar>& s) {
@@ -199,8 +205,10 @@ struct ScalarParam {
   ScalarParam(std::optional<double> v) {
     if ((present = v.has_value())) *this = ScalarParam(*v);
   }
+  // An integer from 2^63 on wraps.
   static int64_t to_int(const at::Scalar& s);
   Number value{};
+  bool beyond_int64 = false;  // value.integer wrapped
   bool present = true;
 };
 

@@ -79,15 +79,17 @@ Tensor& index_put_impl(Tensor& self, const torch::List<std::optional<Tensor>>& i
               " for the destination and ", values.scalar_type(), " for the source.");
   if (c10::multiply_integers(value_sizes) == 0) return self;
   const Tensor on_device = values.device() == self.device() ? values : values.to(self.device());
-  LaunchBuilder builder(kIndexPut, self.scalar_type());
-  builder.output({self, sizes, strides}).input(on_device.expand(value_sizes));
-  for (int64_t d : indexed) builder.input(expanded[d]);
-  builder
-      .parameters(IndexPutParameters{.count = count,
-                                     .first_dim = first,
-                                     .combine = accumulate ? Combine::kAdd : Combine::kAssign,
-                                     .wrap_negative = true})
-      .launch(self.device());
+  const Combine combine = accumulate ? Combine::kAdd : Combine::kAssign;
+  in_wide_dtype(self, on_device, combine, [&](const Tensor& target, const Tensor& source) {
+    const Indexed place = indexed_in_front(target, indexed);
+    LaunchBuilder builder(kIndexPut, target.scalar_type());
+    builder.output({target, place.sizes, place.strides}).input(source.expand(value_sizes));
+    for (int64_t d : indexed) builder.input(expanded[d]);
+    builder
+        .parameters(
+            IndexPutParameters{.count = count, .first_dim = place.first, .combine = combine, .wrap_negative = true})
+        .launch(target.device());
+  });
   return self;
 }
 

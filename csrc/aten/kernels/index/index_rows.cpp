@@ -3,6 +3,7 @@
 // Writing whole rows along one dimension: index_add, index_copy, index_reduce, index_fill, and the gradient of unfold.
 
 #include "aten/kernels/index/scatter.h"
+#include "aten/kernels/pointwise/scalar_check.h"
 
 namespace atalla::aten {
 
@@ -10,10 +11,8 @@ namespace {
 
 bool is_one(const Scalar& alpha) { return !alpha.isComplex() && alpha.equal(1); }
 
-}  // namespace
-
-void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,
-                const Scalar& alpha) {
+void launch_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,
+                 const Scalar& alpha) {
   const int64_t length = index.numel();
   DimVector sizes(out.sizes()), strides(out.strides());
   if (out.dim() == 0) sizes = {1}, strides = {1};
@@ -27,6 +26,15 @@ void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tenso
   if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).value, parameters.scaled = true;
   launch(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
          {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}}, parameters);
+}
+
+}  // namespace
+
+void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,
+                const Scalar& alpha) {
+  in_wide_dtype(out, src, combine, [&](const Tensor& wide, const Tensor& wide_src) {
+    launch_rows(wide, dim, index, wide_src, combine, from_end, alpha);
+  });
 }
 
 void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
@@ -72,6 +80,7 @@ Tensor& index_fill_scalar(Tensor& self, int64_t dim, const Tensor& index, const 
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
+  check_scalar(value, self.scalar_type());
   write_rows(self, dim, index, at::full({}, value, self.options()), Combine::kAssign, true);
   return self;
 }
@@ -100,8 +109,10 @@ Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t d
   const auto options = grad_in.options().dtype(at::kLong);
   const Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
   const Tensor source = grad_in.movedim(-1, dim + 1);
-  launch(kIndexPut, out.scalar_type(), {out}, {source, places},
-         IndexPutParameters{.count = 1, .first_dim = dim, .combine = Combine::kAdd});
+  in_wide_dtype(out, source, Combine::kAdd, [&](const Tensor& sums, const Tensor& terms) {
+    launch(kIndexPut, sums.scalar_type(), {sums}, {terms, places},
+           IndexPutParameters{.count = 1, .first_dim = dim, .combine = Combine::kAdd});
+  });
   return out;
 }
 

@@ -7,6 +7,8 @@
 
 #include <limits>
 
+#include "aten/kernels/pointwise/scalar_check.h"
+
 namespace atalla::aten {
 
 namespace {
@@ -90,6 +92,7 @@ void scatter_src(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 }
 
 void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const Tensor& out) {
+  check_scalar(value, out.scalar_type());
   begin_with(self, out);
   scatter_value_into(out, dim, index, value, Combine::kAssign);
 }
@@ -101,6 +104,7 @@ void scatter_src_reduce(const Tensor& self, int64_t dim, const Tensor& index, co
 
 void scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                           c10::string_view reduce, const Tensor& out) {
+  check_scalar(value, out.scalar_type());
   accumulate(self, dim, index, at::full({}, value, out.options()), combine_of(reduce), out);
 }
 

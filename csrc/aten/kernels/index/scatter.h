@@ -31,6 +31,19 @@ void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Ten
 // The same with one value for every place.
 void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine);
 
+// Calls `combine_into` with out and src. For sums and products of 16-bit floats: with both in float32, whose result is
+// rounded once into out, so that no term is lost beside a large sum. Elements that share memory are not widened.
+template <class F>
+void in_wide_dtype(const Tensor& out, const Tensor& src, Combine combine, const F& combine_into) {
+  const bool adds_up = combine == Combine::kAdd || combine == Combine::kMultiply;
+  if (!adds_up || !c10::isReducedFloatingType(out.scalar_type()) || out.numel() == 0 ||
+      at::has_internal_overlap(out) == at::MemOverlap::Yes)
+    return combine_into(out, src);
+  const Tensor wide = out.to(at::kFloat);
+  combine_into(wide, widened(src));
+  out.copy_(wide);
+}
+
 // out's rows along `dim` that the 0-d or 1-d index names, combined with src's, which broadcasts by strides of 0.
 // `from_end`: negative values count from the end.
 void write_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Combine combine, bool from_end,

@@ -106,6 +106,8 @@ void addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
 
 Tensor dot(const Tensor& self, const Tensor& other) {
   check_vectors(self, other);
+  // Unlike other ops, these get tensors of zeros that have no memory.
+  if (self._is_zerotensor() || other._is_zerotensor()) return at::_efficientzerotensor({}, self.options());
   Tensor out = empty_like_dtype(self, {}, self.scalar_type());
   const std::array<int64_t, 3> sizes{1, 1, 1}, strides{0, 0, 0};
   launch_gemm({out, sizes, strides}, row(self), column(other), nullptr, kZero, kOne);

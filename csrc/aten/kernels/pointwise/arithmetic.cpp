@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "aten/kernels/pointwise/pointwise.h"
+#include "aten/kernels/pointwise/scalar_check.h"
 
 namespace atalla::aten {
 
@@ -26,6 +27,12 @@ void add_relu(TensorIterator& iterator, const Scalar& alpha, const Scalar& least
 }
 
 }  // namespace
+
+// For generated code: raises where a 16-bit float has no such number.
+void check_fits(const std::optional<Scalar>& value, ScalarType dtype);
+void check_fits(const std::optional<Scalar>& value, ScalarType dtype) {
+  if (value.has_value() && c10::isReducedFloatingType(dtype)) check_scalar(*value, dtype);
+}
 
 // The number becomes an immediate of the launch.
 void pow_scalar(const Scalar& self, const Tensor& exponent, const Tensor& out) {

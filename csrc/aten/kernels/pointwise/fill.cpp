@@ -9,18 +9,20 @@ namespace {
 
 const Kernel kFill("fill");
 
-Tensor& fill_scalar(Tensor& self, const Scalar& value) {
+Tensor& fill_scalar(Tensor& self, const Scalar& given) {
   if (self.numel() == 0) return self;
-  if (!on_chip(self.scalar_type()) && bits_dtype(self.scalar_type())) {
-    Tensor same = self.view(*bits_dtype(self.scalar_type()));
-    fill_scalar(same, emulated_bits(value, self.scalar_type()));
+  const ScalarType dtype = self.scalar_type();
+  // As on the CPU, a single narrow float saturates, and several raise.
+  const bool saturates = self.numel() == 1 && (c10::isReducedFloatingType(dtype) || c10::isFloat8Type(dtype));
+  if (!saturates) check_scalar(given, dtype);
+  const Scalar value = saturates ? Scalar(given.toDouble()) : given;
+  if (!on_chip(dtype) && bits_dtype(dtype)) {
+    Tensor same = self.view(*bits_dtype(dtype));
+    fill_scalar(same, emulated_bits(value, dtype));
     return self;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(on_chip(self.scalar_type()), "fill_ of dtype ", self.scalar_type(),
-                              " is not supported on the atalla device");
-  ScalarType dtype = self.scalar_type();
-  check_scalar(value, dtype);
-  const ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble : wide_dtype(value);
+  TORCH_CHECK_NOT_IMPLEMENTED(on_chip(dtype), "fill_ of dtype ", dtype, " is not supported on the atalla device");
+  const ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble : wide_dtype(value, dtype);
   if (self.is_non_overlapping_and_dense()) {
     LaunchBuilder(kFill, dtype)
         .output_elements(self.mutable_data_ptr(), dtype, self.numel())

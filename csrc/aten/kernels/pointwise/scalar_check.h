@@ -20,9 +20,10 @@ inline void check_scalar(const Scalar& value, ScalarType dtype) {
 #undef ATALLA_CONVERT
 }
 
-// The dtype of an immediate that holds a real number at full width: the kernel's store converts it, as a copy from such
-// a tensor would.
-inline ScalarType wide_dtype(const Scalar& value) {
+// The dtype of an immediate that holds a real number at full width: the kernel's store converts it to `dtype`, as a
+// copy from such a tensor would. No dtype of the chip holds integers from 2^63 on, which are converted here.
+inline ScalarType wide_dtype(const Scalar& value, ScalarType dtype) {
+  if (exceeds_int64(value)) return dtype;
   return value.isFloatingPoint() ? at::kDouble : value.isBoolean() ? at::kBool : at::kLong;
 }
 

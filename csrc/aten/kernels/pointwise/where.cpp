@@ -116,7 +116,7 @@ Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value
       .output_elements(self.mutable_data_ptr(), dtype, self.numel())
       .elements(self.const_data_ptr(), dtype, self.numel())
       .elements(mask.const_data_ptr(), at::kBool, self.numel())
-      .immediate(value, wide_dtype(value))
+      .immediate(value, wide_dtype(value, dtype))
       .launch(self.device());
   return self;
 }

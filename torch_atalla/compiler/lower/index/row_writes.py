@@ -56,8 +56,14 @@ def _write_rows(
 ) -> Value:
     check_index(index)
     out = ctx.new_value(dense_meta(self.meta))
-    ctx.copy(out, self)
-    target, rows, places = (value if value.ndim else value.unsqueeze(0) for value in (out, source, index))
+    sums = out
+    if combination == "add" and self.dtype in (torch.float16, torch.bfloat16):  # in float32, as eager mode adds
+        sums = ctx.empty(tuple(self.shape), torch.float32)
+        terms = ctx.empty(tuple(source.shape), torch.float32)
+        ctx.copy(terms, source)
+        source = terms
+    ctx.copy(sums, self)
+    target, rows, places = (value if value.ndim else value.unsqueeze(0) for value in (sums, source, index))
     dim %= target.ndim
     sizes = (*target.shape[:dim], places.shape[0], *target.shape[dim + 1 :])
     scaled = alpha != 1
@@ -65,7 +71,7 @@ def _write_rows(
         "index_put",
         [target],
         [rows.expand(sizes), places],
-        out.dtype,
+        sums.dtype,
         count=1,
         first_dim=dim,
         combine=combination,
@@ -73,6 +79,8 @@ def _write_rows(
         scale=immediate(alpha).value if scaled else None,
         scaled=scaled or None,
     )
+    if sums is not out:
+        ctx.copy(out, sums)
     return out
 
 
