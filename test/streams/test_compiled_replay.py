@@ -110,6 +110,8 @@ LAYOUTS = {
     "scalar": lambda x: x[1, 2],
     "row_of_one": lambda x: x[:, 1:2],
     "empty": lambda x: x[:0],
+    "conjugate": lambda x: torch.complex(x, x + 1).conj(),
+    "negative": lambda x: torch.complex(x, x + 1).conj().imag,
 }
 
 

@@ -21,6 +21,7 @@ from torch_atalla.driver.dtypes import CODES
 
 aten = torch.ops.aten
 Node = torch.fx.Node
+_LAZY = (aten._conj.default, aten._neg_view.default)
 
 
 @dataclass
@@ -123,12 +124,16 @@ def root_of(node: Node, inside: Collection[Node]) -> Node:
 
 
 def is_view_node(node: Node) -> bool:
-    """Return whether a node is a view of its first argument. An item of a multi-output view is a view too."""
+    """Return whether a node is a view of its first argument. An item of a multi-output view is a view too.
+
+    Conjugates and negatives are views by a bit: outside of a region they stay so, and results keep the bit.
+    """
     if node.target is operator.getitem:
         source = node.args[0]
         return isinstance(source, Node) and is_view_node(source)
     target: Any = node.target
-    return isinstance(target, torch._ops.OpOverload) and is_view(target) and isinstance(node.args[0], Node)
+    view = isinstance(target, torch._ops.OpOverload) and (is_view(target) or target in _LAZY)
+    return view and isinstance(node.args[0], Node)
 
 
 def is_free(node: Node) -> bool:
