@@ -113,6 +113,26 @@ def test_views_as_targets() -> None:
     both(run)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_reductions_are_rounded_once(dtype: torch.dtype) -> None:
+    """The bits of the CPU's reductions of scatter, which are formed in float32."""
+    start, src = torch.ones(3, 4, dtype=dtype), (torch.randn(50, 4) * 1.1).to(dtype)
+    index = torch.randint(0, 3, (50, 4))
+
+    def on(device: str) -> list[torch.Tensor]:
+        x, i, s = start.to(device), index.to(device), src.to(device)
+        return [
+            x.scatter_add(0, i, s),
+            x.scatter(0, i, s, reduce="add"),
+            x.scatter(0, i, 1.01, reduce="multiply"),
+            x.scatter_reduce(0, i, s, "prod"),
+            x.scatter_reduce(0, i, s, "mean", include_self=False),
+        ]
+
+    for got, want in zip(on(DEVICE), on("cpu"), strict=True):
+        assert torch.equal(got.cpu(), want)
+
+
 def test_complex_products_have_the_bits_of_mul() -> None:
     """No product is fused into the sum of products."""
     for dtype in (torch.complex64, torch.complex128):

@@ -50,6 +50,8 @@ class TestScalars(TestCase):
         for (name, call), dtype, number in itertools.product(CALLS.items(), DTYPES, NUMBERS):
             if name == "alpha" and (dtype.is_complex or dtype.is_floating_point and torch.finfo(dtype).bits == 16):
                 continue  # upstream's CPU kernel refuses what its CUDA kernel takes
+            if name == "rsub" and dtype in (torch.float16, torch.bfloat16):
+                continue  # the CPU rounds the number to the dtype first, CUDA and the device compute in float32
             want, got = outcome(call, dtype, "cpu", number), outcome(call, dtype, device, number)
             if isinstance(got, str) or isinstance(want, str):
                 self.assertIs(type(got), type(want), msg=f"{name} {dtype} {number}: {got}, expected {want}")
