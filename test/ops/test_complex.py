@@ -172,3 +172,17 @@ class TestComplex(TestCase):
                 check(spatial, dtype, 2, stride=4, dilation=2)
                 check(spatial, dtype, 1, stride=2, dilation=3, padding=2, output_padding=1)
             check(spatial, torch.complex64, 1, stride=2)
+
+    def test_conj_physical_in_place(self):
+        x = torch.randn(4, dtype=torch.complex64)
+        self.assertEqual(x.to("atalla").conj_physical_().cpu(), x.conj())
+        self.assertEqual(x.to("atalla").conj().conj_physical_().cpu(), x)
+
+    def test_products_of_tensors_without_memory(self):
+        """Forward-mode AD gives operators such tensors of zeros."""
+        for dtype in (torch.float32, torch.float64, *DTYPES):
+            x = torch.ones(3, dtype=dtype, device="atalla")
+            zeros = torch._efficientzerotensor((3,), dtype=dtype, device="atalla")
+            for product in (torch.dot, torch.vdot, torch.inner):
+                for operands in ((x, zeros), (zeros, x)):
+                    self.assertEqual(product(*operands).cpu(), torch.zeros((), dtype=dtype))

@@ -254,3 +254,21 @@ def test_renorm_scales_a_repeated_row_once() -> None:
         return weight
 
     both(run)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_sums_keep_small_terms(dtype: torch.dtype) -> None:
+    """2,000 terms at one place, of which a narrow sum would lose most."""
+    calls = {
+        "index_add": lambda out, index, terms: out.index_add(0, index, terms),
+        "index_put": lambda out, index, terms: out.index_put((index,), terms, accumulate=True),
+        "put_": lambda out, index, terms: out.put_(index, terms, accumulate=True),
+        "index_reduce": lambda out, index, terms: out.index_reduce(0, index, terms, "mean") * 2001,
+        "scatter_add": lambda out, index, terms: out.scatter_add(0, index, terms),
+    }
+    places = torch.zeros(2000, dtype=torch.long, device=DEVICE)
+    terms = torch.rand(2000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    for name, call in calls.items():
+        out = call(torch.zeros(2, dtype=dtype, device=DEVICE), places, terms.to(DEVICE))
+        close = 2 * torch.finfo(dtype).eps
+        torch.testing.assert_close(out[0].double().cpu(), terms.double().sum(), rtol=close, atol=0, msg=name)

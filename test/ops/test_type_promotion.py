@@ -174,3 +174,51 @@ def test_scalars_that_the_dtype_lacks(name: str) -> None:
     if name in ("fill_", "full", "masked_fill", "index_fill", "scatter"):
         with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
             f(tensor(torch.float16).to(DEVICE), 1e6)
+
+
+# At the limits of the dtypes.
+NUMBERS = (2**63 - 1, 2**63, 2**64 - 1, -(2**63), 65520, 1e30, 1e39, float("inf"), float("nan"), True, 1 + 2j)
+LIMIT_DTYPES = (torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
+WITH_NUMBERS: dict[str, Callable[..., Any]] = {
+    "fill_": lambda x, mask, index, s: x.fill_(s),
+    "fill_ of one": lambda x, mask, index, s: x[:1].fill_(s),
+    "full": lambda x, mask, index, s: torch.full((3,), s, dtype=x.dtype, device=x.device),
+    "scalar_tensor": lambda x, mask, index, s: torch.scalar_tensor(s, dtype=x.dtype, device=x.device),
+    "masked_fill": lambda x, mask, index, s: x.masked_fill(mask, s),
+    "where": lambda x, mask, index, s: torch.where(mask, x, s),
+    "index_fill": lambda x, mask, index, s: x.index_fill(0, index, s),
+    "scatter": lambda x, mask, index, s: x.scatter(0, index, s),
+    "add": lambda x, mask, index, s: x + s,
+    "add_": lambda x, mask, index, s: x.add_(s),
+    "alpha": lambda x, mask, index, s: torch.add(x, x, alpha=s),
+    "rsub": lambda x, mask, index, s: s - x,
+    "mul": lambda x, mask, index, s: x * s,
+    "eq": lambda x, mask, index, s: x == s,
+    "gt": lambda x, mask, index, s: x > s,
+    "clamp": lambda x, mask, index, s: x.clamp(max=s),
+}
+
+
+def number_outcome(call: Callable[..., Any], dtype: torch.dtype, device: str, number: Any) -> torch.Tensor | None:
+    """Return the result on the CPU; None if the call is refused."""
+    x = torch.tensor([0, 1, 1]).to(dtype).to(device)
+    mask, index = torch.tensor([True, False, True], device=device), torch.tensor([1], device=device)
+    try:
+        return call(x, mask, index, number).cpu()
+    except RuntimeError:
+        return None
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_numbers_at_the_limits(name: str) -> None:
+    """Integers from 2^63 on, and numbers that a narrow dtype lacks: the CPU's values and refusals."""
+    for dtype, number in itertools.product(LIMIT_DTYPES, NUMBERS):
+        narrow = dtype in (torch.float16, torch.bfloat16)
+        if name == "alpha" and (dtype.is_complex or narrow):
+            continue  # upstream's CPU kernel refuses what its CUDA kernel takes
+        if name == "rsub" and narrow:
+            continue  # the CPU rounds the number to the dtype first; CUDA and the device compute in float32
+        want, got = (number_outcome(WITH_NUMBERS[name], dtype, device, number) for device in ("cpu", DEVICE))
+        assert (want is None) == (got is None), f"{dtype} {number}: {got}, expected {want}"
+        if want is not None:
+            torch.testing.assert_close(got, want, equal_nan=True, msg=f"{dtype} {number}: {got}, expected {want}")

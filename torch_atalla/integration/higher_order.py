@@ -23,7 +23,8 @@ from torch.utils import _pytree as pytree
 
 from torch_atalla.device import random
 
-_DEVICE, _AUTOCAST = DispatchKey.PrivateUse1, DispatchKey.AutocastPrivateUse1
+_DEVICE = DispatchKey.PrivateUse1
+_AUTOCAST: DispatchKey = getattr(DispatchKey, "AutocastPrivateUse1")  # noqa: B009  (not in the stubs)
 
 
 def install() -> None:

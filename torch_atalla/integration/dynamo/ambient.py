@@ -42,7 +42,7 @@ def _global_state() -> dict[str, Any]:
 
     The number of threads is left out: programs do not depend on it.
     """
-    state: dict[str, Any] = json.loads(torch._C._dynamo.guards.GlobalStateGuard().__getstate__())
+    state: dict[str, Any] = json.loads(str(torch._C._dynamo.guards.GlobalStateGuard().__getstate__()))
     state.pop("num_threads", None)
     return state
 
@@ -71,7 +71,7 @@ AMBIENT: dict[str, Callable[[], Any]] = {
     "default_device": lambda: str(torch.get_default_device()),
     "current_device": _C.current_device,
     "inference_mode": torch.is_inference_mode_enabled,
-    "fill_uninitialized_memory": lambda: torch.utils.deterministic.fill_uninitialized_memory,
+    "fill_uninitialized_memory": lambda: torch._C._get_deterministic_fill_uninitialized_memory(),
     "precision": _precision,
     "attention": _attention,
     "symbolic_shapes": lambda: symbolic_shapes.get_hash().hex(),  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ def _digest(start: bytes, *parts: str) -> str:
 def _versions() -> bytes:
     """Return a digest of the torch version, and of this package's code, extension and generated tables."""
     digest = hashlib.sha256(torch.__version__.encode())
-    digest.update(Path(_C.__file__).read_bytes())
+    digest.update(Path(str(_C.__file__)).read_bytes())
     for path in (*sorted(PACKAGE.glob("**/*.py")), *sorted(GENERATED.glob("*.json"))):
         digest.update(str(path.relative_to(PACKAGE)).encode())
         digest.update(path.read_bytes())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -42,7 +42,8 @@ class Region:
             else:
                 copies[node] = graph.placeholder(node.name)
             copies[node].meta = dict(node.meta)
-            if has_lazy_bits(value := node.meta.get("val")):  # the caller resolves them
+            value = node.meta.get("val")
+            if has_lazy_bits(value):  # the caller resolves them
                 copies[node].meta["val"] = value.resolve_conj().resolve_neg()
         for node in self.nodes:
             copies[node] = graph.node_copy(node, lambda arg: copies[arg])
@@ -145,7 +146,7 @@ def _is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
 
 
-def has_lazy_bits(value: Any) -> bool:
+def has_lazy_bits(value: Any) -> TypeGuard[torch.Tensor]:
     """Return whether a value is a tensor whose memory holds the conjugates or the negatives of its elements."""
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
