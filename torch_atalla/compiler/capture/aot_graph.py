@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from torch_atalla.loadable.errors import ExportError
@@ -132,7 +133,7 @@ def _fix_strides(tensors: Collection[torch.fx.Node], results: Collection[torch.f
     sizes = {symbol for node in tensors for size in node.meta["val"].shape for symbol in _free_symbols(size)}
     for node in results:
         for number in (*node.meta["val"].shape, *node.meta["val"].stride()):
-            if _free_symbols(number) - sizes:
+            if _free_symbols(number) - sizes and not free_unbacked_symbols(number):  # those depend on data
                 int(number)  # adds a guard
 
 

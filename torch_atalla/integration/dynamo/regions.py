@@ -21,6 +21,7 @@ from torch_atalla.driver.dtypes import CODES
 
 aten = torch.ops.aten
 Node = torch.fx.Node
+_STORAGE_VIEWS = (aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default)
 _LAZY = (aten._conj.default, aten._neg_view.default)
 
 
@@ -167,6 +168,8 @@ def reason_for(node: Node, device: torch.device) -> str | None:
         return "calls a function of Python's" if callable(node.target) else "is no op"
     if node.target._schema.is_mutable:
         return "writes to its arguments"
+    if node.target in _STORAGE_VIEWS and any(has_lazy_bits(arg.meta.get("val")) for arg in node.all_input_nodes):
+        return "reads the memory behind a tensor with lazy bits, which a region gets as a copy"
     for tensor in _tensors([node]):
         if tensor.device != device:
             return f"gives a tensor on {tensor.device}"

@@ -146,6 +146,7 @@ def _default_stream(self: Any, tx: Any, *args: VariableTracker, **kwargs: Variab
     return _created(tx, stream_of_device, _index(args, kwargs), True)
 
 
+@torch.compiler.disable  # the compiled code calls it, and Dynamo would compile this call, too
 def stream_of_device(index: int, default: bool) -> torch.Stream:
     return atalla.default_stream(index) if default else atalla.current_stream(index)
 

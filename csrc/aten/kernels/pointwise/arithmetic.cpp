@@ -28,10 +28,12 @@ void add_relu(TensorIterator& iterator, const Scalar& alpha, const Scalar& least
 
 }  // namespace
 
-// For generated code: raises where a 16-bit float has no such number.
+// For generated code: raises for complex numbers, and where a 16-bit float has no such number.
 void check_fits(const std::optional<Scalar>& value, ScalarType dtype);
 void check_fits(const std::optional<Scalar>& value, ScalarType dtype) {
-  if (value.has_value() && c10::isReducedFloatingType(dtype)) check_scalar(*value, dtype);
+  if (!value.has_value()) return;
+  TORCH_CHECK(!value->isComplex(), "clamp is not supported for complex types");
+  if (c10::isReducedFloatingType(dtype)) check_scalar(*value, dtype);
 }
 
 // The number becomes an immediate of the launch.
