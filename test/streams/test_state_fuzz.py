@@ -63,11 +63,6 @@ class TestPlantedFaults(StepCase):
         with mock.patch.object(static_tensors, "_at", lambda memory, *_: memory.new_zeros(3, 3)):
             self.assertIsNotNone(self.found("call", "views", SQUARE))
 
-    def test_another_device(self):
-        with mock.patch.object(torch.accelerator, "device_index", lambda index: torch.atalla.device(0)):
-            with mock.patch.object(replay, "graph", lambda graph: torch.atalla.graph(graph)):
-                self.assertIsNotNone(self.found("call", "pointwise", SQUARE, device=1))
-
     def test_results_that_do_not_last(self):
         with mock.patch.object(static_tensors.StaticOutputs, "results", lambda self, args: tuple(self._outputs)):
             self.assertIsNotNone(self.found("streams", "pointwise", SQUARE))

@@ -6,6 +6,7 @@ Dynamo has such rules for torch.cuda by name. NAMES is the same for torch.atalla
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -146,14 +147,24 @@ def _default_stream(self: Any, tx: Any, *args: VariableTracker, **kwargs: Variab
     return _created(tx, stream_of_device, _index(args, kwargs), True)
 
 
-@torch.compiler.disable  # the compiled code calls it, and Dynamo would compile this call, too
+@functools.cache
+def _untraced_streams() -> Callable[[int, bool], torch.Stream]:
+    """Return the function that gives a stream, and that Dynamo does not trace when the compiled code calls it."""
+    return torch.compiler.disable(
+        lambda index, default: atalla.default_stream(index) if default else atalla.current_stream(index)
+    )
+
+
 def stream_of_device(index: int, default: bool) -> torch.Stream:
-    return atalla.default_stream(index) if default else atalla.current_stream(index)
+    return _untraced_streams()(index, default)
 
 
 def _created(tx: Any, make: Callable[..., Any], *constants: Any) -> VariableTracker:
     """Return the variable of an object that the compiled code makes before it runs the graph."""
+    from torch._dynamo.eval_frame import skip_code
     from torch._dynamo.variables.builder import wrap_fx_proxy
+
+    skip_code(make.__code__)  # Dynamo would compile the call in the compiled code, too
 
     def construct(index: int, codegen: Any) -> None:
         stash = graph_bytecode_inputs.__name__, "stash_graph_created_object"
