@@ -12,7 +12,7 @@ from tools.state_fuzz.ambient import Ambient
 from tools.state_fuzz.functions import FUNCTIONS
 from tools.state_fuzz.sequence import Step, sequence
 from tools.state_fuzz.steps import KINDS, perform
-from torch_atalla.integration.dynamo import replay, static_tensors
+from torch_atalla.integration.dynamo import static_tensors
 
 SQUARE = "torch.randn((3, 3))"
 
