@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# What reading a JSON text of a file raises, if the text is not one that save_loadable writes.
+# The errors that reading a JSON text of a file raises if save_loadable did not write the text.
 MALFORMED = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError, OverflowError, RecursionError),
 )
