@@ -4,6 +4,7 @@
     python -m tools.fuzz_graphs --count 1000                1,000 programs and the transfers, from seed 0
     python -m tools.fuzz_graphs --seconds 180               as many as three minutes take
     python -m tools.fuzz_graphs --checks exact,isa          only these checks
+    python -m tools.fuzz_graphs --nested                    programs whose sizes are expressions of symbols alone
     python -m tools.fuzz_graphs --replay test/data/fuzz/isa/x.py ...   case files
 
 A seed determines the programs, whatever the machine; each program runs in a child process with a time limit. Failures
@@ -25,7 +26,8 @@ from typing import Any
 import torch
 
 from .graph_fuzz.campaign import ROOT, Failure, Results, Worker, run
-from .graph_fuzz.generator import Generator
+from .graph_fuzz.generator import NESTED, Generator
+from .graph_fuzz.nested_builder import TEMPLATES as NESTED_TEMPLATES
 from .graph_fuzz.program import Case, Program
 from .graph_fuzz.report import report
 from .graph_fuzz.shrink import shrink
@@ -45,12 +47,25 @@ SHARES = {
     "code": 0.02,
     "sizes": 0.0,
 }
+# The same for programs with nested symbols.
+NESTED_SHARES = {
+    "eager": 1.0,
+    "backward": 0.2,
+    "graph": 0.1,
+    "symbols": 1.0,
+    "symbols exact": 0.7,
+    "symbols fast": 0.5,
+    "symbols compiled": 0.35,
+}
+CHECKS = tuple(dict.fromkeys((*SHARES, *NESTED_SHARES)))
 TRANSFERS_EACH = 250  # programs between two rounds of transfers
 
 
-def chosen(number: int, chip: bool, wanted: Sequence[str]) -> tuple[str, ...]:
+def chosen(number: int, program: Program, wanted: Sequence[str]) -> tuple[str, ...]:
     rng = Random(number * 7919 + 1)
-    shares = SHARES | ({"isa": 0.9, "code": 0.25, "sizes": 1.0} if chip else {})
+    shares = SHARES | ({"isa": 0.9, "code": 0.25, "sizes": 1.0} if program.chip else {})
+    if program.sizes:
+        shares = NESTED_SHARES
     return tuple(check for check, share in shares.items() if rng.random() < share and check in wanted)
 
 
@@ -61,7 +76,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
     parser.add_argument("--limit", type=float, default=90, help="seconds of the processor that one program may take")
-    parser.add_argument("--checks", default=",".join(SHARES), help="comma separated; all by default")
+    parser.add_argument("--checks", default=",".join(CHECKS), help="comma separated; all by default")
+    parser.add_argument("--nested", action="store_true", help="programs with nested symbols alone")
     parser.add_argument("--all", action="store_true", help="every check for every program, instead of a share")
     parser.add_argument("--no-shrink", action="store_true", help="keep failing programs as they are")
     parser.add_argument("--most-shrunk", type=int, default=40, help="kinds of failures that are made smaller")
@@ -70,9 +86,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=OUT, help="folder for failing programs and the log")
     parser.add_argument("--start", type=int, default=0, help="number of the first program that runs")
     args = parser.parse_args(argv)
-    unknown = set(args.checks.split(",")) - set(SHARES)
+    unknown = set(args.checks.split(",")) - set(CHECKS)
     if unknown:
-        parser.error(f"--checks: expected some of {', '.join(SHARES)}, got {', '.join(sorted(unknown))}")
+        parser.error(f"--checks: expected some of {', '.join(CHECKS)}, got {', '.join(sorted(unknown))}")
     return args
 
 
@@ -131,13 +147,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.replay:
         return replay(args.replay, args.limit, args.out)
     wanted = args.checks.split(",")
-    generator = Generator(args.seed)
+    generator = Generator(args.seed, nested=1.0 if args.nested else NESTED)
     for number in range(args.start):
         generator.next(number)
 
     def program(number: int) -> tuple[Program, dict[str, Any]]:
         made = generator.next(number)
-        checks = tuple(wanted) if args.all else chosen(number, made.chip, wanted)
+        checks = tuple(wanted) if args.all else chosen(number, made, wanted)
         return replace(made, checks=checks), {"source": made.source(), "checks": list(checks)}
 
     last, seen = time.monotonic(), 0
@@ -159,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     transferred = transfers(args.seed, max(1, min(count, 10_000) // TRANSFERS_EACH), args.limit, args.out)
     workers = [Worker(args.out / "worker.log") for _ in range(args.jobs)]
     results = run(program, numbers, workers=workers, limit=args.limit, until=until, observe=observe)
-    text = report(results, generator, len(TEMPLATES), transferred)
+    text = report(results, generator, len(TEMPLATES) + len(NESTED_TEMPLATES), transferred)
     print(text)
     if args.report:
         args.report.write_text(text)

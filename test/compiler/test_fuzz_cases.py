@@ -9,6 +9,7 @@ from torch_version import LOWEST
 
 from tools.graph_fuzz.evaluate import CHECKS, evaluate
 from tools.graph_fuzz.generator import Generator
+from tools.graph_fuzz.nested_builder import TEMPLATES as NESTED_TEMPLATES
 from tools.graph_fuzz.program import Case, Line, Program
 from tools.graph_fuzz.shrink import shrink
 from tools.graph_fuzz.templates import TEMPLATES
@@ -60,6 +61,41 @@ class TestFuzzer(TestCase):
             with torch.no_grad():
                 module(*args)
         self.assertGreater(len(TEMPLATES), 500)
+
+    def test_nested_programs_run_at_all_their_sizes(self):
+        generator, other = Generator(6, nested=1.0), Generator(6, nested=1.0)
+        several = 0
+        for number in range(30):
+            case = Case(generator.next(number).source())
+            self.assertEqual(case.text, other.next(number).source())
+            module, _ = case.build()
+            for sizes in case.sizes:
+                with torch.no_grad():
+                    module(*case.arguments(sizes))
+            symbols = [symbol for dims in case.dims for text in dims for symbol in "nm" if symbol in text]
+            several += len(symbols) > len(set(symbols))
+        self.assertGreater(several, 15)
+        self.assertGreater(len(NESTED_TEMPLATES), 200)
+
+    def test_a_size_that_is_fixed_is_seen(self):
+        """A program that computes with the size of its example, at other sizes."""
+        text = """
+import torch
+CHECKS = ("symbols", "symbols exact", "symbols fast", "symbols compiled")
+DYNAMIC = "nested"
+SIZES = ({"n": 4}, {"n": 6})
+DIMS = (("n", "2 * n"),)
+class M(torch.nn.Module):
+    def forward(self, x):
+        return (x * (x.shape[0] if x.is_cpu else 4),)
+def arguments(n):
+    return (torch.randn(n, 2 * n),)
+args = arguments(**SIZES[0])
+"""
+        outcome = evaluate(Case(text), Case(text).checks)
+        found = [(p.check, p.category) for p in outcome.problems]
+        self.assertEqual(found, [("symbols", "values"), ("symbols exact", "bits"), ("symbols fast", "values")])
+        self.assertEqual(outcome.passed, ["symbols compiled"])  # which sees the device
 
     def test_wrong_values_are_seen(self):
         """A program that gives other values on the device than on the CPU."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,9 +13,11 @@ from typing import Any
 import torch
 
 from . import inputs
+from .nested_generator import NestedGenerator
 from .program import Line, Program
+from .values import MOST_ELEMENTS, acceptable, evaluate, execute, has_overlap
 
-MOST_ELEMENTS = 20_000
+NESTED = 0.08  # share of the programs whose sizes are expressions of symbols
 _SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 _NOISY_DTYPES = (torch.complex64, torch.int16, torch.int8, torch.uint8)
 
@@ -321,40 +322,6 @@ def compatible(first: Iterable[int], second: Iterable[int]) -> bool:
     return all(1 in (a, b) or a == b for a, b in zip(reversed(list(first)), reversed(list(second))))
 
 
-def has_overlap(value: torch.Tensor) -> bool:
-    """Whether elements may share memory, as those of expanded tensors and of windows by unfold do."""
-    reached = 0
-    for stride, size in sorted((stride, size) for size, stride in zip(value.shape, value.stride()) if size > 1):
-        if stride <= reached:
-            return True
-        reached += (size - 1) * stride
-    return False
-
-
-def acceptable(value: Any) -> bool:
-    """Not too large, and mostly finite."""
-    if not isinstance(value, torch.Tensor) or value.numel() > MOST_ELEMENTS or value.layout is not torch.strided:
-        return False
-    if value.ndim > 6 or (value.is_complex() and value.is_conj()) or value.is_neg():
-        return False
-    if value.is_floating_point() and value.numel():
-        finite = value[torch.isfinite(value)]
-        return finite.numel() * 2 > value.numel() and float(finite.abs().max()) < 3e4
-    return True
-
-
-def evaluate(text: str, scope: dict[str, Any]) -> Any:
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        return eval(text, {"torch": torch, "F": torch.nn.functional, **scope})
-
-
-def execute(text: str, scope: dict[str, Any]) -> None:
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        exec(text, {"torch": torch, "F": torch.nn.functional, **scope})
-
-
 # Ops that no loadable runs natively yet: a program with one tests eager mode alone.
 _WITHOUT_LOWERING: tuple[str, ...] = (
     "cumprod",
@@ -385,8 +352,9 @@ class Generator:
     """A sequence of programs that a seed determines. Draws by coverage: of a few candidates it takes the template, and
     the pair with the template before it, that earlier programs had least."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, nested: float = NESTED):
         self.rng = Random(seed)
+        self.nested = NestedGenerator(nested)
         self.counts: Counter[str] = Counter()
         self.pairs: Counter[tuple[str, str]] = Counter()
         self.failed: Counter[str] = Counter()
@@ -401,6 +369,8 @@ class Generator:
     def next(self, number: int) -> Program:
         rng = Random(self.rng.getrandbits(64))
         torch.manual_seed(number)
+        if self.nested.share and rng.random() < self.nested.share:
+            return self.nested.next(rng)
         dynamic = rng.choice(["free", "bounded"]) if rng.random() < 0.15 else ""
         builder = Builder(rng, dynamic)
         chip = rng.random() < 0.25

@@ -94,14 +94,14 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
         path = Path(folder) / "program.atl"
         source, strides = saved(ctx, level, path, golden=False)
         program = torch_atalla.load_loadable(path)
-    _count(program)
+    count(program)
     module, args = ctx.on_device()
     given = ctx.build()[1]
-    found, wanted = _called(program, module, args), forward(module, args)
+    found, wanted = called(program, module, args), forward(module, args)
     if ctx.case.dynamic:
-        strides = [same or stride for same, stride in zip(_same_but_for_ones(found, wanted), strides)]
-    problems = _compared(ctx, level, found, wanted, strides)
-    problems = _if_not_by_order(ctx, level, program, args, problems)
+        strides = [same or stride for same, stride in zip(same_but_for_ones(found, wanted), strides)]
+    problems = compared(ctx, level, found, wanted, strides)
+    problems = if_not_by_order(ctx, level, program, args, problems)
     if problems:
         return problems
     expected = Forward([x.clone() for x in found.outputs], [])
@@ -112,8 +112,8 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
         second = None
     if second is not None:
         shuffled = replace(ctx, change=lambda args: other_values(args, 3))
-        problems = _compared(shuffled, level, _called(program, module, other), second, strides, "second call")
-        problems = _if_not_by_order(ctx, level, program, other, problems)
+        problems = compared(shuffled, level, called(program, module, other), second, strides, "second call")
+        problems = if_not_by_order(ctx, level, program, other, problems)
     for size in _sizes(program, given):
         resized = _with_size(given, size)
         fresh, _ = ctx.on_device()
@@ -124,20 +124,20 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
         program.reset_state()
         given_now = tree_map(on_device, resized)
         try:
-            found = _called(program, fresh, given_now)
+            found = called(program, fresh, given_now)
         except ValueError as error:  # beyond the sizes for which the ops stay the same a call is refused
-            if _takes(source, resized) and not (str(error).startswith("method ") and "expected" in str(error)):
+            if takes(source, resized) and not (str(error).startswith("method ") and "expected" in str(error)):
                 raise
             continue
         also = [
             value.stride() if meta is not None and meta != first.stride() else same
             for value, same, meta, first in zip(
-                found.outputs, _same_but_for_ones(found, wanted), strides, ctx.eager.outputs
+                found.outputs, same_but_for_ones(found, wanted), strides, ctx.eager.outputs
             )
         ]  # where the export has other strides than eager mode, it has them for all sizes
         with_size = replace(ctx, change=partial(_with_size, size=size))
-        different = _compared(with_size, level, found, wanted, also, f"batch {size}")
-        problems += _if_not_by_order(ctx, level, program, given_now, different)
+        different = compared(with_size, level, found, wanted, also, f"batch {size}")
+        problems += if_not_by_order(ctx, level, program, given_now, different)
     return problems or _turns(level, program, args, expected)
 
 
@@ -151,7 +151,7 @@ def _overlaps(value: Any) -> bool:
     return any(size > 1 and stride == 0 for size, stride in zip(value.shape, value.stride()))
 
 
-def _if_not_by_order(ctx: Context, level: str, program: Any, args: tuple, problems: list[Problem]) -> list[Problem]:
+def if_not_by_order(ctx: Context, level: str, program: Any, args: tuple, problems: list[Problem]) -> list[Problem]:
     """A program reads expanded inputs as contiguous ones, and keeps values in the strides of the export, which are not
     always eager mode's. Its sums have the order of eager mode on such values: other bits are a problem only where they
     differ from these."""
@@ -162,15 +162,13 @@ def _if_not_by_order(ctx: Context, level: str, program: Any, args: tuple, proble
         args = tree_map(lambda value: value.contiguous() if _overlaps(value) else value, args)
         module, _ = ctx.on_device()
         program.reset_state()
-        found, wanted = _called(program, module, args), forward(module, args)
-        problems = _compared(
-            ctx, level, found, wanted, [value.stride() for value in found.outputs], "contiguous inputs"
-        )
+        found, wanted = called(program, module, args), forward(module, args)
+        problems = compared(ctx, level, found, wanted, [value.stride() for value in found.outputs], "contiguous inputs")
     if not problems or ctx.case.dynamic:
         return problems
     program.reset_state()
     module, _ = ctx.on_device()
-    result = _called(program, module, args)
+    result = called(program, module, args)
     differ = result.buffers or compare.bits(result.outputs, _of_exported_strides(ctx.exported, args))
     return problems if differ else []
 
@@ -193,7 +191,7 @@ def _of_exported_strides(program: torch.export.ExportedProgram, args: tuple) -> 
     return [x for x in tree_leaves(results) if isinstance(x, torch.Tensor)]
 
 
-def _same_but_for_ones(found: Forward, wanted: Forward) -> list[tuple[int, ...] | None]:
+def same_but_for_ones(found: Forward, wanted: Forward) -> list[tuple[int, ...] | None]:
     """Strides of results that are the wanted ones in all dimensions of more than one element. In the others PyTorch's
     meta functions, which a program of dynamic sizes follows, have strides of their own."""
     return [
@@ -202,7 +200,7 @@ def _same_but_for_ones(found: Forward, wanted: Forward) -> list[tuple[int, ...] 
     ]
 
 
-def _takes(program: torch.export.ExportedProgram, args: tuple) -> bool:
+def takes(program: torch.export.ExportedProgram, args: tuple) -> bool:
     """Whether the exported program itself takes arguments of these sizes."""
     try:
         with torch.no_grad(), quiet():
@@ -212,14 +210,14 @@ def _takes(program: torch.export.ExportedProgram, args: tuple) -> bool:
     return True
 
 
-def _count(program: Any) -> None:
+def count(program: Any) -> None:
     data = program._program.describe()
     COVERAGE.ops.update(node["op"] for node in data["nodes"] if node["native"])
     COVERAGE.passes.update({name: 1 for name, changed in program.report.passes.items() if changed})
     COVERAGE.dtypes.update(str(spec.dtype).removeprefix("torch.") for spec in (*program.inputs, *program.outputs))
 
 
-def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
+def called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
     with quiet():
         results = program(*args)
     leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
@@ -228,7 +226,7 @@ def _called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
     return Forward(leaves, states, [k for k, name in enumerate(names) if name in program.states])
 
 
-def _compared(
+def compared(
     ctx: Context, level: str, found: Forward, eager: Forward, strides: Sequence[tuple[int, ...] | None], where: str = ""
 ) -> list[Problem]:
     wanted = Forward(eager.outputs, [eager.buffers[k] for k in found.written])
@@ -313,7 +311,7 @@ def check_run(ctx: Context) -> list[Problem]:
     """The file in a process without Python and PyTorch."""
     module, args = ctx.build()
     tensors = [x for x in args if isinstance(x, torch.Tensor)]
-    whole = (value.contiguous() if _overlaps(value) else value for value in args)  # as in _if_not_by_order
+    whole = (value.contiguous() if _overlaps(value) else value for value in args)  # as in if_not_by_order
     expected = forward(module.to("atalla"), tuple(map(on_device, whole))).outputs
     if any(x.dtype in (torch.bfloat16,) or x.is_complex() for x in (*tensors, *expected)) or not tensors:
         raise Refused("no .npy form")

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,9 @@ from torch_atalla.compiler.capture.narrow import to_bfloat16
 
 from . import unspecified
 from .conditioning import Bounds, in_float64, jittered, measure
+from .nested_export import export_nested
 from .program import Case
+from .refusals import Refused, quiet
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,6 @@ class Problem:
     text: str
 
 
-class Refused(Exception):
-    """A path does not take the case, and says so; the text is the reason."""
-
-
 @dataclass
 class Forward:
     outputs: list[torch.Tensor]
@@ -43,13 +40,6 @@ class Forward:
     @property
     def all(self) -> list[torch.Tensor]:
         return [*self.outputs, *self.buffers]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def forward(module: torch.nn.Module, args: tuple[Any, ...]) -> Forward:
@@ -174,6 +164,8 @@ class Context:
 
     @cached_property
     def exported(self) -> torch.export.ExportedProgram:
+        if self.case.dynamic == "nested":
+            return export_nested(self.case)
         return export(*self.build(), self.case.dynamic)
 
     def bounds(self, ulps: float = 2.0, runs: int = 3, joined: bool = False) -> list[Bounds]:

@@ -35,7 +35,8 @@ class Line:
 @dataclass(frozen=True)
 class Program:
     """`inputs`, `parameters` and `buffers` map names to the expressions that make them. `dynamic`: "", or "free" or
-    "bounded" for a first dimension whose size the call determines."""
+    "bounded" for a first dimension whose size the call determines, or "nested" for `dims`, expressions of symbols
+    whose values are `sizes`: those of the example first."""
 
     inputs: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
@@ -45,6 +46,8 @@ class Program:
     dynamic: str = ""
     checks: tuple[str, ...] = ()
     chip: bool = False  # drawn from the ops that chip code knows
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sizes: tuple[dict[str, int], ...] = ()
 
     def without_dead_code(self) -> Program:
         """Drops results, parameters, buffers and inputs that no output depends on. Statements that work in place stay
@@ -71,12 +74,18 @@ class Program:
         head = [f"# {comment}"] if comment else []
         head += ["import torch", "import torch.nn.functional as F", "", f"CHECKS = {tuple(self.checks)!r}"]
         head += [f'DYNAMIC = "{self.dynamic}"'] if self.dynamic else []
+        head += self._symbols() if self.sizes else []
         members = [f"        self.{name} = torch.nn.Parameter({text})" for name, text in self.parameters.items()]
         members += [f'        self.register_buffer("{name}", {text})' for name, text in self.buffers.items()]
         init = ["    def __init__(self):", "        super().__init__()", *members, ""] if members else []
         body = [f"        {line.text}" for line in self.lines]
         arguments = "".join(f", {name}" for name in self.inputs)
         values = "".join(f"    {text},\n" for text in self.inputs.values())
+        given = f"args = (\n{values})"
+        if self.sizes:
+            values = "".join(f"        {text},\n" for text in self.inputs.values())
+            given = f"def arguments({', '.join(self.sizes[0])}):\n    return (\n{values}    )\n\n\n"
+            given += "args = arguments(**SIZES[0])"
         return "\n".join(
             [
                 *head,
@@ -89,10 +98,15 @@ class Program:
                 f"        return ({''.join(f'{output}, ' for output in self.outputs).rstrip()})",
                 "",
                 "",
-                f"args = (\n{values})",
+                given,
                 "",
             ]
         )
+
+    def _symbols(self) -> list[str]:
+        sizes = "".join(f"    {values!r},\n" for values in self.sizes)
+        dims = "".join(f"    {self.dims[name]!r},\n" for name in self.inputs)
+        return [f"SIZES = (\n{sizes})", f"DIMS = (\n{dims})"]
 
 
 @lru_cache(maxsize=4)  # a case runs a dozen times
@@ -124,6 +138,20 @@ class Case:
     @property
     def dynamic(self) -> str:
         return str(self._run(0).get("DYNAMIC", ""))
+
+    @property
+    def sizes(self) -> tuple[dict[str, int], ...]:
+        """The values of the symbols, one set per call."""
+        return tuple(self._run(0)["SIZES"])
+
+    @property
+    def dims(self) -> tuple[tuple[str, ...], ...]:
+        """Of each argument, as expressions of the symbols."""
+        return tuple(self._run(0)["DIMS"])
+
+    def arguments(self, sizes: dict[str, int], seed: int = 0) -> tuple[Any, ...]:
+        """The arguments at these values of the symbols."""
+        return tuple(self._run(seed)["arguments"](**sizes))
 
     @staticmethod
     def read(path: Path) -> Case:

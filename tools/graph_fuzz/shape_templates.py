@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from .generator import Builder, has_overlap, template
+from .generator import Builder, template
+from .values import has_overlap
 
 VIEWS = (
     "{x}.t()",

@@ -52,13 +52,13 @@ def candidates(program: Program) -> Iterator[Program]:
         if not line.defines:
             yield replace(program, lines=rest).without_dead_code()
             continue
-        if all(name in values for name in line.defines):
+        if not program.sizes and all(name in values for name in line.defines):
             given = {name: inputs.like(values[name]) for name in line.defines}
             yield replace(program, lines=rest, inputs={**program.inputs, **given}).without_dead_code()
     for name, text in program.inputs.items():
         for simpler in _simpler(text):
             yield replace(program, inputs={**program.inputs, name: simpler})
-    if program.dynamic:
+    if program.dynamic and not program.sizes:
         yield replace(program, dynamic="")
 
 

@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     image_templates,
     index_templates,
     matrix_templates,
+    nested_templates,
     pointwise_templates,
     reduce_templates,
     shape_templates,

@@ -199,7 +199,9 @@ class _Emitter:
         self.dynamic_runs: dict[tuple, Ref] = {}
         first = self.tables.count(Section.SYMBOLS)
         symbols = {symbol.symbol: first + k for k, symbol in enumerate(self.captured.symbols.symbols)}
-        self.expressions = ExpressionTable(lambda *fields: self.tables.add(Section.EXPRESSIONS, *fields), symbols)
+        self.expressions = ExpressionTable(
+            lambda *fields: self.tables.add(Section.EXPRESSIONS, *fields), symbols, self.captured.symbols.ranges()
+        )
 
     def emit(self, cycles: int) -> None:
         tables = self.tables
@@ -244,6 +246,8 @@ class _Emitter:
             )
         for expr, text in self.captured.symbols.guards:
             tables.add(Section.GUARDS, *tables.string(text), self.expressions.index(expr), self.method)
+        for condition in self.expressions.conditions:  # grows with the divisors in conditions
+            tables.add(Section.GUARDS, *tables.string(str(condition)), self.expressions.index(condition), self.method)
 
     def _follows(self, kind: int, index: int, number: int) -> None:
         """Says that a number of the file follows the symbols."""

@@ -208,6 +208,7 @@ _BINARY = {
     sympy.Lt: ExpressionOp.LT,
     sympy.Le: ExpressionOp.LE,
 }
+_DIVISIONS = (FloorDiv, Mod, PythonMod)
 _CHAINS = {
     sympy.Add: ExpressionOp.ADD,
     sympy.Mul: ExpressionOp.MUL,
@@ -219,11 +220,15 @@ _CHAINS = {
 
 
 class ExpressionTable:
-    """Expressions as records of the file: `add(op, a, b, constant)` appends one and gives its index."""
+    """Expressions as records of the file: `add(op, a, b, constant)` appends one and gives its index. symbols: their
+    indices in the file. Every expression has a value for all sizes in `ranges`: a divisor that may be 0 counts as 1,
+    and `conditions` has what a call must meet instead."""
 
-    def __init__(self, add: Any, symbols: dict[sympy.Symbol, int]):
+    def __init__(self, add: Any, symbols: dict[sympy.Symbol, int], ranges: Mapping[sympy.Symbol, ValueRanges]):
         self._add = add
         self._symbols = symbols
+        self._ranges = ranges
+        self.conditions: list[sympy.Basic] = []
         self._known: dict[sympy.Basic, int] = {}
 
     def index(self, expr: sympy.Basic) -> int:
@@ -255,7 +260,8 @@ class ExpressionTable:
             return self._chain(ExpressionOp.MUL, [expr.base] * int(expr.exp))
         for kind, op in _BINARY.items():
             if isinstance(expr, kind):
-                return self._add(op, self.index(expr.args[0]), self.index(expr.args[1]), 0)
+                right = self._divisor(expr.args[1]) if kind in _DIVISIONS else self.index(expr.args[1])
+                return self._add(op, self.index(expr.args[0]), right, 0)
         raise ExportError(f"the size {expr} has an operation ({type(expr).__name__}) that a file cannot carry")
 
     def _chain(self, op: int, args: Any) -> int:
@@ -264,3 +270,11 @@ class ExpressionTable:
         for arg in rest:
             index = self._add(op, index, self.index(arg), 0)
         return index
+
+    def _divisor(self, expr: sympy.Basic) -> int:
+        bounds = bound_sympy(expr, dict(self._ranges))
+        if bounds.lower >= 1 or bounds.upper <= -1:
+            return self.index(expr)
+        if expr not in (condition.args[0] for condition in self.conditions):
+            self.conditions.append(sympy.Ge(expr, 1, evaluate=False))
+        return self._add(ExpressionOp.MAX, self.index(expr), self.index(sympy.Integer(1)), 0)

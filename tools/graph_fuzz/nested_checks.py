@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The checks of a case whose sizes are expressions of symbols: as a loadable and compiled, at each set of sizes,
+against eager mode."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_atalla
+from torch_atalla.compiler.file.save import Level
+
+from .checks import against_cpu
+from .loadable_checks import called, compared, count, if_not_by_order, same_but_for_ones, saved, takes
+from .nested_export import within_ranges
+from .paths import Context, Forward, Problem, Refused, on_device, quiet
+
+
+def check_symbols(ctx: Context) -> list[Problem]:
+    """Eager mode at the further sizes."""
+    problems = []
+    for sizes in _sizes(ctx)[1:]:
+        sized = _at(ctx, sizes)
+        problems += _named(against_cpu("symbols", sized.eager.all, sized.cpu.all, sized.bounds), sizes)
+    return problems
+
+
+def check_symbols_exact(ctx: Context) -> list[Problem]:
+    return _loadable(ctx, "exact")
+
+
+def check_symbols_fast(ctx: Context) -> list[Problem]:
+    return _loadable(ctx, "fast")
+
+
+def check_symbols_compiled(ctx: Context) -> list[Problem]:
+    """torch.compile with dynamic sizes, whose first call sees the sizes of the export, or else equal ones."""
+    sizes = _sizes(ctx)
+    if len(ctx.case.text) % 2:
+        sizes = [*sizes[1:], sizes[0]]
+    torch._dynamo.reset()
+    module, _ = ctx.on_device()
+    compiled = torch.compile(module, dynamic=True)
+    problems: list[Problem] = []
+    for values in sizes:
+        sized = _at(ctx, values)
+        wanted = sized.eager
+        with torch.no_grad(), quiet():
+            results = compiled(*tree_map(on_device, ctx.case.arguments(values)))
+        found = Forward([x for x in tree_leaves(results) if isinstance(x, torch.Tensor)], [])
+        also = same_but_for_ones(found, wanted)
+        problems += _named(_rename(compared(sized, "fast", found, wanted, also), "symbols compiled"), values)
+    torch._dynamo.reset()
+    return problems
+
+
+def _sizes(ctx: Context) -> list[dict[str, int]]:
+    if ctx.case.dynamic != "nested":
+        raise Refused("no symbols")
+    return list(ctx.case.sizes)
+
+
+def _at(ctx: Context, sizes: dict[str, int]) -> Context:
+    given = partial(ctx.case.arguments, sizes)
+    return replace(ctx, change=lambda args: given())
+
+
+def _loadable(ctx: Context, level: Level) -> list[Problem]:
+    every = _sizes(ctx)
+    with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
+        path = Path(folder) / "program.atl"
+        source, strides = saved(ctx, level, path, golden=False)
+        program = torch_atalla.load_loadable(path)
+    count(program)
+    problems: list[Problem] = []
+    for k, values in enumerate(every):
+        sized = _at(ctx, values)
+        args = ctx.case.arguments(values)
+        module, given = sized.on_device()
+        try:
+            found = called(program, module, given)
+        except ValueError as error:  # the export may refuse sizes, too
+            if k == 0 or (takes(source, args) and within_ranges(source, args)):
+                problems.append(Problem(f"symbols {level}", "refused sizes", f"{error} ({values})"[:300]))
+            continue
+        wanted = sized.eager
+        also = [
+            value.stride() if meta is not None and meta != first.stride() else same
+            for value, same, meta, first in zip(
+                found.outputs, same_but_for_ones(found, wanted), strides, ctx.eager.outputs
+            )
+        ]  # where the export has other strides than eager mode, it has them for all sizes
+        different = compared(sized, level, found, wanted, also)
+        different = if_not_by_order(sized, level, program, given, different)
+        problems += _named(_rename(different, f"symbols {level}"), values)
+    return problems
+
+
+def _rename(problems: list[Problem], check: str) -> list[Problem]:
+    return [replace(problem, check=check) for problem in problems]
+
+
+def _named(problems: list[Problem], sizes: dict[str, int]) -> list[Problem]:
+    return [replace(problem, text=f"{problem.text} ({sizes})") for problem in problems]
+
+
+SYMBOL_CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
+    "symbols": check_symbols,
+    "symbols exact": check_symbols_exact,
+    "symbols fast": check_symbols_fast,
+    "symbols compiled": check_symbols_compiled,
+}
