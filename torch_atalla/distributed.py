@@ -39,12 +39,17 @@ def Options(*, blocking_wait: bool | None = None) -> Any:
     Args:
         blocking_wait: True makes `Work.wait()` return when the collective is complete, or raise the error that made it
             fail. False makes the current stream wait, and the device's next synchronisation raises the error. The
-            default None uses `TORCH_ATALLA_BLOCKING_WAIT` (`1`, or unset for False).
+            default None uses `TORCH_ATALLA_BLOCKING_WAIT` (`1` for True; `0` or unset for False).
+
+    Raises ValueError for another value of the variable.
     """
     _C.bind_collective_classes()
     options = _C.CollectiveOptions()
     if blocking_wait is None:
-        blocking_wait = os.environ.get("TORCH_ATALLA_BLOCKING_WAIT", "0") not in ("", "0")
+        text = os.environ.get("TORCH_ATALLA_BLOCKING_WAIT") or "0"
+        if text not in ("0", "1"):
+            raise ValueError(f"TORCH_ATALLA_BLOCKING_WAIT: expected 0 or 1, got {text!r}")
+        blocking_wait = text == "1"
     options.blocking_wait = blocking_wait
     return options
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import torch_atalla
+from torch_atalla.cli import info
 from torch_atalla.integration import libraries
 
 # Each takes milliseconds, and most programs never use it.
@@ -104,3 +105,48 @@ def test_adapted_modules_are_of_the_packages_that_are_watched() -> None:
     for file, packages in libraries.PACKAGES.items():
         adapted = importlib.import_module(f"torch_atalla.integration.libraries.{file}").ADAPTED
         assert {name.partition(".")[0] for name in adapted} == set(packages)
+
+
+# Variable -> a wrong value, code that uses the setting, and what the process says of it.
+ONES = "torch.ones(4, device='atalla')"
+WRONG_SETTINGS = {
+    "TORCH_ATALLA_FALLBACK": ("loud", "torch.ops.aten._test_functorch_fallback(ONES, ONES)", "silent, warn or error"),
+    "ATALLA_DEVICE_COUNT": ("x", "ONES", "an integer from 0 to 64"),
+    "ATALLA_DRAM_BYTES": ("-3", "ONES", "an integer from 1 to"),
+    "ATALLA_CHIP_CONFIG": ("/no/file", "ONES", "No such file"),
+    "ATALLA_NUM_THREADS": ("many", "ONES", "an integer from 1 to 256"),
+    "ATALLA_ISA": ("sse", "ONES", "baseline, avx2 or avx512"),
+    "ATALLA_LAPACK": ("/no/file", "torch.linalg.inv(torch.eye(2, device='atalla')).cpu()", "cannot open"),
+    "ATALLA_DEVICE_LIBRARY": ("/no/file", "ONES", "cannot open"),
+    "TORCH_ATALLA_ALLOC_CONF": ("split:3", "ONES", "max_split_size_mb"),
+    "ATALLA_LAUNCH": ("later", "ONES", "'auto', 'inline' or 'queued'"),
+    "TORCH_ATALLA_BLOCKING_WAIT": ("maybe", "torch_atalla.distributed.Options()", "0 or 1"),
+    "TORCH_ATALLA_CACHE_LIMIT": ("big", "torch.compile(torch.sin)(ONES)", "a number of bytes"),
+}
+
+
+def test_wrong_settings_are_named(tmp_path: Path) -> None:
+    """Each is named with its value and what it may be: in an error, or in a warning where it is then ignored."""
+    assert set(WRONG_SETTINGS) == set(info.SETTINGS)
+    # One process that has imported torch, without the device, and a child of it for each setting.
+    code = (
+        "import os, sys, traceback, torch\n"
+        f"for name, (value, code, _) in {WRONG_SETTINGS!r}.items():\n"
+        "    print('==', name, file=sys.stderr, flush=True)\n"
+        "    if os.fork() == 0:\n"
+        "        os.environ[name] = value\n"
+        "        try:\n"
+        "            import torch_atalla, torch_atalla.distributed\n"
+        f"            exec(code.replace('ONES', {ONES!r}))\n"
+        "        except Exception:\n"
+        "            traceback.print_exc()\n"
+        "        sys.stderr.flush(); os._exit(0)\n"
+        "    os.wait()\n"
+    )
+    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0
+    said = dict(part.split("\n", 1) for part in done.stderr.split("== ")[1:])
+    for name, (value, _, expected) in WRONG_SETTINGS.items():
+        lines = [line for line in said[name].splitlines() if name in line and value in line and expected in line]
+        assert len(lines) == 1, f"{name}={value}: {said[name]}"

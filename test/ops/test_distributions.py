@@ -113,6 +113,17 @@ def test_ends_of_the_parameters() -> None:
     assert torch._standard_gamma(torch.tensor([0.0, nan, inf], device=DEVICE)).shape == (3,)
     with pytest.raises(RuntimeError, match="expected rate to be non-negative"):
         torch.poisson(torch.tensor([1.0, -1.0], device=DEVICE)).cpu()
+    for p in (-0.5, 1.5, nan):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            probabilities = torch.tensor([0.5, p], dtype=dtype, device=DEVICE)
+            with pytest.raises(RuntimeError, match="expected probabilities from 0 to 1"):
+                torch.bernoulli(probabilities).cpu()
+            with pytest.raises(RuntimeError, match="expected probabilities from 0 to 1"):
+                torch.empty(2, dtype=torch.int64, device=DEVICE).bernoulli_(probabilities).cpu()
+    query = torch.ones(1, 1, 2, 4, device=DEVICE)
+    for p in (-0.5, 1.5):
+        with pytest.raises(RuntimeError, match="between 0 and 1"):
+            torch.nn.functional.scaled_dot_product_attention(query, query, query, dropout_p=p)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])

@@ -30,6 +30,12 @@ BAD = {
     "nll, weights": lambda d: F.nll_loss(
         torch.randn(2, 3, device=d), torch.tensor([0, 1], device=d), torch.ones(2, device=d)
     ),
+    "nll, dtype of weights": lambda d: F.nll_loss(
+        torch.randn(2, 3, device=d), torch.tensor([0, 1], device=d), torch.ones(3, device=d).half()
+    ),
+    "nll 2-d, dtype of weights": lambda d: F.nll_loss(
+        torch.randn(2, 3, 1, 2, device=d), torch.zeros(2, 1, 2, device=d).long(), torch.ones(3, device=d).double()
+    ),
     "nll 2-d, index": lambda d: F.nll_loss(torch.randn(2, 3, 1, 2, device=d), torch.full((2, 1, 2), -3, device=d)),
     "nll 2-d, sizes": lambda d: torch._C._nn.nll_loss2d(
         torch.randn(2, 3, 1, 2, device=d), torch.zeros(2, 2, 2, device=d).long()

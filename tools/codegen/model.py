@@ -49,9 +49,10 @@ ITERATORS = (
     "comparison",
 )
 RESULTS = ("same", "real")
+OVERLAPS = ("internal", "partial", "any")
 FIELDS = {
     "op", "formula", "classes", "variants", "kernel", "promotion", "iterator", "inputs", "result", "operands",
-    "scalars", "requires", "adaptor", "dtypes", "torch",
+    "scalars", "requires", "adaptor", "dtypes", "overlap", "torch",
 }  # fmt: skip
 
 
@@ -106,6 +107,7 @@ class Entry:
     pointwise: tuple[Pointwise, ...]  # kernels that this entry defines
     compute_dtypes: tuple[str, ...]
     results: tuple[str, ...] = ("same",)  # of an adaptor that allocates; each a dtype, or "same" as the first tensor's
+    overlap: str | None = None  # what memory the outputs that a caller gives must not share
 
     @property
     def is_upstream(self) -> bool:
@@ -249,9 +251,14 @@ class Parser:
             raise self.fail(line, f"`{op}` needs `dtypes`")
         given = raw.get("result", "same")
         results = tuple(given) if isinstance(given, list) else (given,)
+        overlap = raw.get("overlap")
+        if overlap not in (None, *OVERLAPS):
+            raise self.fail(line, f"unknown overlap `{overlap}`; known: {', '.join(OVERLAPS)}")
+        if overlap and not (group and group.structured and not group.out.structured_inherits):
+            raise self.fail(line, f"overlap: `{op}` is checked by its iterator or its adaptor")
         return Entry(
             *(op, line, group, function, promotion, iterator, adaptor),
-            *(kernels, variants, variant_arg, pointwise, dtypes, results),
+            *(kernels, variants, variant_arg, pointwise, dtypes, results, overlap),
         )
 
     def kernel_dtypes(self, kernels: tuple[str, ...], line: int) -> tuple[str, ...]:

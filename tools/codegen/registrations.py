@@ -170,6 +170,18 @@ def written_check(f: NativeFunction) -> list[str]:
     return [f'  check_written("{f.func.name}", {name});' for name in written]
 
 
+def overlap_checks(entry: Entry, f: NativeFunction) -> list[str]:
+    """Checks of the memory of the outputs that the caller gives (for iterators: by the meta)."""
+    if entry.overlap is None or f.func.kind() == SchemaKind.functional:
+        return []
+    given = [a.name for a in f.func.arguments.out] or ["self"]
+    inputs = {"internal": [], "partial": entry.tensors()[:1], "any": entry.tensors()}[entry.overlap]
+    whole = "true" if entry.overlap == "any" else "false"
+    lines = [f"  at::assert_no_internal_overlap({out});" for out in given]
+    lines += [f"  check_overlap({out}, {t}, {whole});" for out in given for t in inputs if t != out]
+    return lines
+
+
 # Families whose launches join and divide dimensions: through an iterator, or as a matrix.
 ANY_RANK = ("pointwise.", "random.", "reduce.")
 
@@ -199,7 +211,7 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     is_iterator = group.out.structured_inherits is not None
     if not is_iterator:
         lines += device_check(f)
-    lines += [f"  {holder}", f"  op.meta({meta_args});", *number_checks(entry, f)]
+    lines += [f"  {holder}", f"  op.meta({meta_args});", *number_checks(entry, f), *overlap_checks(entry, f)]
     outputs = ", ".join(f"op.output({i})" for i in range(n))
     if entry.adaptor:
         iterator = ["op"] if is_iterator and not entry.is_upstream else []

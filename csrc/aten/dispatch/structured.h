@@ -4,6 +4,7 @@
 // They play the part that torchgen's generated wrappers play in tree.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 

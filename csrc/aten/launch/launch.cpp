@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "aten/launch/launch.h"
 
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
@@ -103,6 +105,12 @@ void check_written(const char* op, const std::optional<at::Tensor>& t) {
   if (!t.has_value() || !t->defined()) return;
   TORCH_CHECK(t->is_privateuseone(), "Expected all tensors to be on the same device, but found at least two devices, ",
               t->device(), " (a tensor that is written) and atalla! (when checking arguments for aten::", op, ")");
+}
+
+void check_overlap(const at::Tensor& out, const at::Tensor& input, bool whole) {
+  if (whole) return at::assert_no_overlap(out, input);
+  const bool expands = input.sizes() != out.sizes() && at::is_expandable_to(input.sizes(), out.sizes());
+  at::assert_no_partial_overlap(out, expands ? input.expand(out.sizes()) : input);
 }
 
 LaunchBuilder& LaunchBuilder::input(const Operand& t) {

@@ -59,6 +59,9 @@ inline void check_device(const char* op, std::optional<c10::Device>& common, con
 }
 // The same error for a tensor that the op writes, which must be on the device whatever its rank.
 void check_written(const char* op, const std::optional<at::Tensor>& t);
+// Raises upstream's error for an output that shares memory with an input: with a part of it, or (`whole`) with any
+// element. For the first, an input counts as expanded to the output.
+void check_overlap(const at::Tensor& out, const at::Tensor& input, bool whole);
 template <class... T>
 void check_devices(const char* op, const T&... tensors) {
   std::optional<c10::Device> common;

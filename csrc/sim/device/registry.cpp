@@ -8,6 +8,7 @@
 
 #include "sim/abi/error.h"
 #include "sim/host/host_clock.h"
+#include "sim/host/thread_pool.h"
 
 namespace atalla::sim {
 
@@ -51,15 +52,20 @@ atalla_status open_device(const atalla_device_params& params, uint64_t* handle) 
     return set_error(ATALLA_ERR_ARGUMENT, "device ordinal %d; expected 0 to %d (there are %d devices)",
                      static_cast<int>(params.ordinal), static_cast<int>(count) - 1, static_cast<int>(count));
   }
+  uint32_t threads = 0;
+  if (const atalla_status status = threads_setting(&threads)) return status;
   std::string text = builtin_chip_text();
   ChipConfig config;
   const char* path = params.chip_config != nullptr ? params.chip_config : std::getenv("ATALLA_CHIP_CONFIG");
   const bool given = path != nullptr && *path != '\0';
   const char* where = given ? path : "built-in chip.toml";
-  if (given) {
-    if (const atalla_status status = read_chip_file(path, &text)) return status;
+  atalla_status status = given ? read_chip_file(path, &text) : ATALLA_OK;
+  if (status == ATALLA_OK) status = parse_chip_config(text, where, &config);
+  if (status != ATALLA_OK) {
+    const std::string reason = last_error();
+    return set_error(status, "%s%s", given && params.chip_config == nullptr ? "ATALLA_CHIP_CONFIG: " : "",
+                     reason.c_str());
   }
-  if (const atalla_status status = parse_chip_config(text, where, &config)) return status;
   uint64_t dram_bytes = params.dram_bytes;
   if (dram_bytes == 0) {
     const atalla_status status =

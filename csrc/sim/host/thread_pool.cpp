@@ -57,12 +57,11 @@ bool spin_until(Done&& done) {
 }
 
 uint32_t default_threads() {
-  const uint64_t cores = std::clamp<uint64_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
-  uint64_t cap = cores;
-  if (read_env_integer("ATALLA_NUM_THREADS", 1, kMaxThreads, cores, &cap) != ATALLA_OK) {
-    fprintf(stderr, "atalla: %s; using %u threads\n", last_error(), static_cast<unsigned>(cores));
+  uint32_t threads = 1;
+  if (threads_setting(&threads) != ATALLA_OK) {  // of a program that opens no device, which would refuse the setting
+    fprintf(stderr, "atalla: %s; using 1 thread\n", last_error());
   }
-  return static_cast<uint32_t>(std::min(cores, cap));
+  return threads;
 }
 
 // One job at a time. A job is a number of pieces of a range, and each thread has a share of adjacent pieces: the same
@@ -278,6 +277,14 @@ void parallel_for(int64_t n, int64_t grain, Body body, void* context) {
     if (threads > 1 && pool.try_run(n, grain, threads, body, context)) return;
   }
   body(context, 0, n);
+}
+
+atalla_status threads_setting(uint32_t* threads) {
+  const uint64_t cores = std::clamp<uint64_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+  uint64_t cap = cores;
+  ATALLA_CHECK(read_env_integer("ATALLA_NUM_THREADS", 1, kMaxThreads, cores, &cap));
+  *threads = static_cast<uint32_t>(std::min(cores, cap));
+  return ATALLA_OK;
 }
 
 atalla_status set_pool_threads(uint32_t threads) {

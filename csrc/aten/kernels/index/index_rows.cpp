@@ -103,7 +103,7 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
 Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t dim, int64_t size, int64_t step) {
   Tensor out = at::zeros(input_sizes, grad_in.options());
   if (grad_in.numel() == 0) return out;
-  if (input_sizes.empty()) return grad_in.reshape({});
+  if (input_sizes.empty()) return grad_in.reshape({}).clone();
   dim = at::maybe_wrap_dim(dim, static_cast<int64_t>(input_sizes.size()));
   const int64_t windows = grad_in.size(dim);
   const auto options = grad_in.options().dtype(at::kLong);

@@ -92,6 +92,8 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", wrapped);
   at::assert_no_overlap(self, values);
   at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
+  at::assert_no_internal_overlap(values);
+  at::assert_no_internal_overlap(indices);
   if (self.numel() > 0) {
     launch_rows(kKthValue, values, indices, self, 1, KthvalueParameters{.dim = wrapped, .k = k});
   }
@@ -133,6 +135,8 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keep
   at::native::resize_output(values, sizes);
   at::native::resize_output(indices, sizes);
   at::assert_no_overlap(self, values);
+  at::assert_no_internal_overlap(values);
+  at::assert_no_internal_overlap(indices);
   if (values.numel() > 0) {
     launch_rows(kMode, values, indices, self, 1, ModeParameters{.dim = dim});
   }

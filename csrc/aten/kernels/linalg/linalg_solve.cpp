@@ -74,6 +74,7 @@ void lu_unpack(const Tensor& LU, const Tensor& pivots, bool unpack_data, bool un
     lower.diagonal(0, -2, -1).fill_(1);
     if (!lower_last) at::triu_out(upper, LU, 0);
   }
+  at::assert_no_internal_overlap(P);
   if (unpack_pivots && P.numel() > 0) launch(kPermutation, P.scalar_type(), {P}, {pivots});
 }
 

@@ -85,6 +85,7 @@ std::tuple<Tensor, Tensor> math_attention(const Tensor& query, const Tensor& key
                                           const std::optional<Tensor>& mask, double dropout_p, bool is_causal,
                                           const std::optional<Tensor>& dropout_mask, std::optional<double> scale,
                                           bool enable_gqa) {
+  TORCH_CHECK(dropout_p >= 0 && dropout_p <= 1, "dropout probability has to be between 0 and 1, but got ", dropout_p);
   auto result = at::native::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal,
                                                                dropout_mask, scale, enable_gqa);
   Tensor& out = std::get<0>(result);

@@ -73,19 +73,31 @@ void check_vectors(const Tensor& self, const Tensor& other) {
               " elements respectively");
 }
 
+// As upstream, whose functions copy the addend into the output first.
+void check_addend(const Tensor& out, const Tensor& self, const Scalar& beta) {
+  if (out.is_same(self) || beta.equal(0)) return;
+  at::assert_no_internal_overlap(out);
+  check_overlap(out, self, false);
+}
+
 }  // namespace
 
 void mm(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+  if (self.size(1) != 0) at::assert_no_internal_overlap(out);
   launch_gemm(matrix(out), matrix(self), matrix(mat2), nullptr, kZero, kOne);
 }
 
 void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
            const Tensor& out) {
+  check_addend(out, self, beta);
+  if (mat1.size(1) != 0) at::assert_no_internal_overlap(out);
   launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "addmm_out", beta, alpha);
 }
 
 void addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha, bool use_gelu, const Tensor& out) {
+  check_addend(out, self, beta);
+  if (mat1.size(1) != 0) at::assert_no_internal_overlap(out);
   launch_with_addend(matrix(out), matrix(mat1), matrix(mat2), self, matrix, "_addmm_activation_out", beta, alpha,
                      use_gelu ? Activation::kGeluErf : Activation::kRelu);
 }
@@ -101,6 +113,7 @@ void baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, con
 
 void addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
            const Tensor& out) {
+  check_addend(out, self, beta);
   launch_with_addend(column(out), matrix(mat), column(vec), self, column, "addmv_out", beta, alpha);
 }
 

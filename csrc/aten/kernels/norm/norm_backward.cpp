@@ -44,7 +44,7 @@ Gradients native_layer_norm_backward(const Tensor& grad_out, const Tensor& input
   Gradients result;
   if (output_mask[0]) std::get<0>(result) = input_gradient(g, y, r, widened(weight), columns).to(dtype);
   const auto over_rows = [&](const Tensor& t, ScalarType to) {
-    return (rows.empty() ? t : at::sum(t, rows, false)).to(to);
+    return rows.empty() ? t.to(to, /*non_blocking=*/false, /*copy=*/true) : at::sum(t, rows, false).to(to);
   };
   if (output_mask[1]) std::get<1>(result) = over_rows(at::mul(g, y), weight_dtype);
   if (output_mask[2]) std::get<2>(result) = over_rows(g, bias_dtype);

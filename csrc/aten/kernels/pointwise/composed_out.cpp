@@ -18,6 +18,7 @@ Tensor& deliver(const char* name, const Tensor& result, ScalarType named, Tensor
 
 Tensor& addr_out(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha,
                  Tensor& out) {
+  for (const Tensor& input : {self, vec1, vec2}) at::assert_no_partial_overlap(out, input);
   const Tensor result = at::addr(self, vec1, vec2, beta, alpha);
   return deliver("", result, result.scalar_type(), out);
 }

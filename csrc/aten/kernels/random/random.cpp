@@ -135,6 +135,7 @@ Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> 
 }
 
 Tensor& normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+  at::assert_no_internal_overlap(self);
   return templates::normal_impl_<Normal, GeneratorImpl>(self, mean, std, std::move(generator));
 }
 
@@ -181,6 +182,7 @@ Tensor& bernoulli_tensor(Tensor& self, const Tensor& p, std::optional<Generator>
   return templates::bernoulli_impl_<BernoulliTensor, GeneratorImpl>(self, p, std::move(generator));
 }
 Tensor& bernoulli_out(const Tensor& self, std::optional<Generator> generator, Tensor& out) {
+  at::assert_no_partial_overlap(out, self);
   return templates::bernoulli_out_impl<BernoulliTensor, GeneratorImpl>(out, self, std::move(generator));
 }
 

@@ -196,6 +196,7 @@ Tensor& logsumexp_out(const Tensor& self, IntArrayRef dim, bool keepdim, Tensor&
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
+  at::assert_no_internal_overlap(out);
   if (self.is_complex()) return out.copy_(complex_logsumexp(self, dim).view(out.sizes()));
   launch_reduce(kLogsumexp, out.scalar_type(), out, self, mask);
   return out;

@@ -36,6 +36,8 @@ void cumprod(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype, c
 Tensor& logcumsumexp_out(const Tensor& self, int64_t dim, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   at::native::resize_output(out, self.sizes());
+  at::assert_no_internal_overlap(out);
+  at::assert_no_partial_overlap(out, self);
   launch_scan(kLogcumsumexp, self, dim, out);
   return out;
 }

@@ -33,11 +33,13 @@ Tensor image_contiguous(const Tensor& t) {
   return t.contiguous();
 }
 
-void check_dtypes(const char* name, const Tensor& scores, const Tensor& target) {
+void check_dtypes(const char* name, const Tensor& scores, const Tensor& target, const Tensor& weight) {
   TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(scores.scalar_type()), "\"", name, "\" not implemented for '",
                               scores.scalar_type(), "'");
   TORCH_CHECK(target.scalar_type() == at::kLong || (target.scalar_type() == at::kByte && target.dim() <= 1),
               "expected scalar type Long but found ", target.scalar_type());
+  TORCH_CHECK(!weight.defined() || weight.scalar_type() == scores.scalar_type(), "expected scalar type ",
+              scores.scalar_type(), " but found ", weight.scalar_type());
 }
 
 void forward(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
@@ -85,7 +87,7 @@ void check_2d(const Tensor& self, const Tensor& target, const Tensor& weight) {
 
 void nll_loss_forward(const Tensor& self, const Tensor& target, OptionalTensorRef weight, int64_t reduction,
                       int64_t ignore_index, const Tensor& output, const Tensor& total_weight) {
-  check_dtypes("nll_loss_out_frame", self, target);
+  check_dtypes("nll_loss_out_frame", self, target, weight.getTensorRef());
   if (target.numel() == 0)
     return fill_empty(output.dim() > 0 ? int64_t{at::Reduction::None} : reduction, output, total_weight);
   forward(self, target, weight.getTensorRef(), reduction, ignore_index, output, total_weight);
@@ -93,7 +95,7 @@ void nll_loss_forward(const Tensor& self, const Tensor& target, OptionalTensorRe
 
 void nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, OptionalTensorRef weight,
                        int64_t reduction, int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input) {
-  check_dtypes("nll_loss_backward_out_frame", self, target);
+  check_dtypes("nll_loss_backward_out_frame", self, target, weight.getTensorRef());
   backward(grad_output, target, weight.getTensorRef(), reduction, ignore_index, total_weight, grad_input);
 }
 
@@ -102,7 +104,7 @@ std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Te
                                                     int64_t ignore_index, Tensor& output, Tensor& total_weight) {
   const Tensor weight = weight_opt.value_or(Tensor());
   check_2d(self, target, weight);
-  check_dtypes("nll_loss2d_forward_out_frame", self, target);
+  check_dtypes("nll_loss2d_forward_out_frame", self, target, weight);
   at::native::resize_output(total_weight, {});
   at::native::resize_output(output, reduction == at::Reduction::None ? target.sizes() : IntArrayRef{});
   if (target.numel() == 0) {
@@ -122,7 +124,7 @@ Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, c
                                 const Tensor& total_weight, Tensor& grad_input) {
   const Tensor weight = weight_opt.value_or(Tensor());
   check_2d(self, target, weight);
-  check_dtypes("nll_loss2d_backward_out_frame", self, target);
+  check_dtypes("nll_loss2d_backward_out_frame", self, target, weight);
   grad_input.resize_as_(self);
   TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
   TORCH_CHECK(total_weight.numel() == 1,

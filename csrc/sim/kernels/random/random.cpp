@@ -203,9 +203,11 @@ void integer(const Launch& l, const RandomIntegerParameters& p) {
   });
 }
 
-// p is read element by element, in T: 24 random bits against an F32 or shorter p, 53 against F64.
+// p is read element by element, in T: 24 random bits against an F32 or shorter p, 53 against F64. False if a p lies
+// outside [0, 1].
 template <class T>
-void bernoulli(const Launch& l) {
+bool bernoulli(const Launch& l) {
+  bool ok = true;
   const atalla_operand& p = l.operand(1);
   const void* base = l.data[1];
   Dims<1> dims;
@@ -235,8 +237,14 @@ void bernoulli(const Launch& l) {
             i += n, in_run = 0, at_run.next();
           }
         }
-        for (int i = 0; i < kBlock; ++i) values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
+        bool valid = true;
+        for (int i = 0; i < kBlock; ++i) {
+          valid &= probability[i] >= 0 && probability[i] <= 1;
+          values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
+        }
+        if (!valid) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
       });
+  return ok;
 }
 
 atalla_status wrong_parameters(const char* name, double first, double second) {
@@ -279,8 +287,8 @@ atalla_status run_bernoulli(const Launch& l) {
   const atalla_operand& p = l.operand(1);
   if (element_count(l.operand(0)) == 0) return ATALLA_OK;
   if (!p.immediate && p.ndim > 0) ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  if (p.dtype == ATALLA_F64) bernoulli<double>(l);
-  else bernoulli<float>(l);
+  const bool ok = p.dtype == ATALLA_F64 ? bernoulli<double>(l) : bernoulli<float>(l);
+  if (!ok) return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: expected probabilities from 0 to 1", name);
   return ATALLA_OK;
 }
 
