@@ -7,7 +7,7 @@ none of them. The test of this module compares the rules of all registered opera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,25 +37,54 @@ def install() -> None:
     _select_device(
         rng_prims.graphsafe_run_with_rng_state, 1, lambda device, *a, **k: rng_prims._impl_graphsafe_rng(*a, **k)
     )
-    _register_random(rng_prims.run_and_save_rng_state, 1, draw_and_save)
-    _register_random(rng_prims.run_with_rng_state, 2, draw_again)
+    _register_random(rng_prims.run_and_save_rng_state, 1, _run_and_save)
+    _register_random(rng_prims.run_with_rng_state, 2, _run_with_state)
     _register_random(rng_prims.run_dtensor_rng_op, 3, _draw_at_offsets)
     _trace_run_and_save()
 
 
-def draw_and_save(device: torch.device, op: Any, /, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-    """Run a random op. Return the generator's state before it, and the result."""
-    return random.get_rng_state(device), op(*args, **kwargs)
+def draw_and_save(devices: Sequence[torch.device], function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that draws. Return the states of the devices' generators before the call, and its result."""
+    return (*map(get_state, devices), function(*args, **kwargs))
 
 
-def draw_again(device: torch.device, state: torch.Tensor, op: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Run a random op from a saved state and return the result. The generator keeps its state."""
-    before = random.get_rng_state(device)
-    random.set_rng_state(state, device)
+def draw_again(
+    devices: Sequence[torch.device],
+    states: Sequence[torch.Tensor],
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Call a function that draws, from saved states, and return its result. The generators keep their states."""
+    before = [get_state(device) for device in devices]
     try:
-        return op(*args, **kwargs)
+        for device, state in zip(devices, states):
+            _set_state(device, state)
+        return function(*args, **kwargs)
     finally:
-        random.set_rng_state(before, device)
+        for device, state in zip(devices, before):
+            _set_state(device, state)
+
+
+def _run_and_save(device: torch.device, op: Any, /, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    return draw_and_save([device], op, *args, **kwargs)
+
+
+def _run_with_state(device: torch.device, state: torch.Tensor, op: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return draw_again([device], [state], op, *args, **kwargs)
+
+
+def get_state(device: torch.device) -> torch.Tensor:
+    """Return the state of the default generator of the device or the CPU."""
+    return torch.get_rng_state() if device.type == "cpu" else random.get_rng_state(device)
+
+
+def _set_state(device: torch.device, state: torch.Tensor) -> None:
+    if device.type == "cpu":
+        torch.set_rng_state(state)
+    else:
+        random.set_rng_state(state, device)
 
 
 def _draw_at_offsets(device: torch.device, start: int, end: int, op: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from ..lower.context import LoweringContext
 from ..lower.node import lower_node
 from ..program.ir import BufferKind, LinearProgram
 from ..program.layouts import exact_meta
+from ..program.random_nodes import draws
 from ..program.sizes import Symbols, is_symbolic, lowering_with, to_size
 from ..program.support import SupportTable, qualified_name
 
@@ -133,7 +134,7 @@ def segments_of(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> lis
     """Runs everything that is ready on one side before it changes to the other; graph order within a side."""
     known = set(nodes)
     waiting = {node: {arg for arg in node.all_input_nodes if arg in known} for node in nodes}
-    drawing = [node for node in nodes if _draws(node)]
+    drawing = [node for node in nodes if draws(node)]
     followers = dict(zip(drawing, drawing[1:]))  # they draw from one sequence
     for node, follower in followers.items():
         waiting[follower].add(node)
@@ -151,11 +152,6 @@ def segments_of(nodes: list[torch.fx.Node], fallback: set[torch.fx.Node]) -> lis
             segments.append(segment)
         native = not native
     return segments
-
-
-def _draws(node: torch.fx.Node) -> bool:
-    ops = (node.target, *node.args)  # a function that is given an op calls it
-    return any(isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags for op in ops)
 
 
 def _unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOp:

@@ -18,7 +18,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch_atalla.compiler.capture.aot_graph import capture_graph, is_tensor, size_port
 from torch_atalla.compiler.capture.triton_kernels import lower_triton_kernels
 from torch_atalla.compiler.program.support import qualified_name
-from torch_atalla.compiler.targets.functional.pipeline import compile_captured
+from torch_atalla.compiler.targets.functional.pipeline import compile_captured, device_chip
 from torch_atalla.driver.chip_identity import chip_identity
 from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 
@@ -28,7 +28,6 @@ from .debug import NAME, DebugFolder, log_compiled, write_region
 from .flex_attention import decompose_flex_attention
 from .graph_text import NoKey, graph_text, size_facts
 from .options import CompileOptions
-from .random_state import replace_rng_ops
 from .regions import Node, Region, Split, has_lazy_bits, is_scalar_elsewhere, is_view_node, reason_for, split
 from .size_guards import Conditions, InvalidCondition, SizeFacts
 
@@ -49,7 +48,6 @@ def compile_graph(
         return _boxed(graph_module)
     decompose_flex_attention(graph_module)
     lower_triton_kernels(graph_module)
-    replace_rng_ops(graph_module, device)
     debug = DebugFolder()
     debug.source(graph_module, inputs)
     result = _Lowering(graph_module, device, options, debug).run()
@@ -211,11 +209,11 @@ class _Lowering:
         return self.compile_once(module, updates, folder)
 
     def compile_once(self, module: torch.fx.GraphModule, updates: list[str], folder: Path | None) -> CompiledRegion:
-        made = []
+        made, chip = [], device_chip(self.device.index)
         with unset_fake_temporarily():
             for number, way in enumerate(self.options.candidates()):
                 captured = capture_graph(copy.deepcopy(module), updates)
-                compiled = compile_captured(captured, way, dump=None if number else folder)
+                compiled = compile_captured(captured, way, dump=None if number else folder, chip=chip)
                 log_compiled(compiled)
                 made.append(CompiledRegion(emit_program(compiled), self.device))
         return made[0] if len(made) == 1 else min(made, key=lambda region: region.cycles())

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured, Constant
+from ...program.random_nodes import draws
 from ..pass_result import PassResult
 
 _SMALL = 1024  # elements of a constant that is compared with others
@@ -21,7 +22,7 @@ def merge_common_subexpressions(captured: Captured) -> PassResult:
         key: Any
         if node.op == "get_attr":
             key = _contents(captured.constants.get(node.name))
-        elif node.op == "call_function" and not _is_unique(node):
+        elif node.op == "call_function" and not (node.is_impure() or draws(node)):
             key = (node.target, _key(node.args), _key(node.kwargs))
         else:
             continue
@@ -40,12 +41,6 @@ def _contents(constant: Constant | None) -> Any:
         return None
     tensor = constant.tensor
     return tensor.dtype, tensor.shape, tensor.stride(), bytes(tensor.contiguous().view(-1).view(torch.uint8).tolist())
-
-
-def _is_unique(node: torch.fx.Node) -> bool:
-    if node.is_impure():
-        return True
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _key(arg: Any) -> Any:

@@ -229,6 +229,6 @@ def plan_lowered(
     return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
 
 
-def device_chip() -> ChipModel:
-    """Device 0's."""
-    return chip_model(_C.chip_config(0))
+def device_chip(ordinal: int = 0) -> ChipModel:
+    """Return the model of a device's chip."""
+    return chip_model(_C.chip_config(ordinal))
