@@ -7,6 +7,7 @@ import json
 import os
 import random
 import struct
+import sys
 from collections import defaultdict
 from enum import Enum
 from typing import Any
@@ -55,6 +56,15 @@ def with_text(data: bytes, text: str) -> bytes:
     return container.pack(runtime.crc32c)
 
 
+OWN_OPERATORS = """
+import torch
+
+library = torch.library.Library("atalla_trust", "DEF")
+library.define("flip(Tensor x) -> Tensor")
+library.impl("flip", lambda x: x.flip(0).contiguous(), "CPU")
+library.impl("flip", lambda x: torch.empty_like(x), "Meta")
+"""
+
 # Operators that often run with random arguments.
 RUN = [f"aten::{name}" for name in ("abs", "add.Tensor", "mul.Scalar", "sum", "relu", "exp", "clone", "sin")]
 
@@ -96,7 +106,7 @@ class TestHostOperators(TestCase):
         self.path.write_bytes(container.pack(runtime.crc32c))
         self.assertEqual(main(["inspect", str(self.path)]), 1)
         with self.assertRaisesRegex(LoadableError, "the file's report cannot be read"):
-            torch_atalla.load_loadable(self.path)
+            torch_atalla.load_loadable(self.path, operators=["atalla_test::*"])
 
     def test_refused(self):
         x = {"v": 0}
@@ -175,8 +185,19 @@ class TestHostOperators(TestCase):
             self.assertEqual(program(x.to("atalla")).cpu(), (x * 2).flip(0) + 1)
             self.assertEqual(main(["run", str(self.path)]), 1)
             self.assertEqual(main(["run", str(self.path), "--operators", "atalla_trust::*"]), 0)
-        with self.assertRaisesRegex(LoadableError, "no operator atalla_trust::flip: import the library"):
+            torch.export.save(torch.export.export(Flip(), (x,)), "flip.pt2")
+        with self.assertRaisesRegex(LoadableError, "no operator atalla_trust::flip: import the library .*--import"):
             torch_atalla.load_loadable(self.path, operators=["*"])
+        self.path.with_name("own_operators.py").write_text(OWN_OPERATORS)
+        self.enterContext(mock.patch.object(sys, "path", [str(self.path.parent), *sys.path]))
+        allowed = ("--import", "own_operators", "--operators", "atalla_trust::*")
+        self.assertEqual(main(["run", str(self.path), *allowed]), 0)
+        self.assertEqual(main(["verify", str(self.path), *allowed]), 0)
+        sys.modules.pop("own_operators").library._destroy()
+        self.assertEqual(main(["compile", "flip.pt2", "--import", "own_operators"]), 0)
+        sys.modules.pop("own_operators").library._destroy()
+        with self.assertRaisesRegex(SystemExit, "2"):
+            main(["compile", "flip.pt2", "--import", "no_operators"])
 
     def test_custom_operators_that_change_arguments(self):
         with torch.library._scoped_library("atalla_writes", "DEF") as lib:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from torch_atalla.cli.operators import add_import
 from torch_atalla.compiler.capture.shared_tensors import tie_equal_buffers
 from torch_atalla.compiler.file.save import save_loadable
 from torch_atalla.driver import runtime
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--seed", type=int, default=0, help="seed of the golden inputs (default: %(default)s)")
     result.add_argument("--no-golden", action="store_true", help="do not store golden outputs")
     result.add_argument("--no-verify", action="store_true", help="write the file without checking it in a trial run")
+    add_import(result)
     return result
 
 

@@ -197,7 +197,8 @@ def find_op(qualified: str) -> torch._ops.OpOverload:
     if isinstance(found, torch._ops.OpOverload) and found.name() == qualified:
         if torch._C._dispatch_has_kernel(qualified):
             return found
-    add = f"import the library that defines {namespace}::{packet}" if namespace != "aten" else "use a newer PyTorch"
+    own = f"import the library that defines {namespace}::{packet} (option --import of the commands)"
+    add = own if namespace != "aten" else "use a newer PyTorch"
     raise LoadableError(f"this process (torch {torch.__version__}) has no operator {qualified}: {add}")
 
 
