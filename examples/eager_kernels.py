@@ -25,8 +25,19 @@ from torch import nn
 from torch_atalla import fallback, ops, telemetry
 
 
+@torch.library.custom_op("mylib::add_relu", mutates_args=(), device_types="cpu")
+def add_relu(x: torch.Tensor, value: float) -> torch.Tensor:
+    """An operator of your own, with a kernel for the CPU only: on atalla, it falls back."""
+    return torch.relu(x + value)
+
+
+@add_relu.register_fake
+def _(x: torch.Tensor, value: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 class Model(nn.Module):
-    """relu, matmul, softmax; a transposed view; and an op for which the chip has no kernel."""
+    """relu, matmul, softmax; a custom operator, for which the chip has no kernel; and a transposed view."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,14 +45,14 @@ class Model(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         probabilities = torch.softmax(torch.relu(x) @ self.weight, dim=-1)
-        return torch.ops.aten._add_relu.Scalar(probabilities, -0.01).t()
+        return add_relu(probabilities, -0.01).t()
 
 
 EXPECTED = {
     "aten.relu.default": "native",
     "aten.mm.default": "native",
     "aten._softmax.default": "native",
-    "aten._add_relu.Scalar": "fallback",
+    "mylib.add_relu.default": "fallback",
     "aten.permute.default": "view",
 }
 
@@ -139,7 +150,7 @@ def main() -> None:
             raise AssertionError("the fallback was forbidden, and nothing was raised")
         except NotImplementedError as error:
             print(f'with fallback.mode("error"): {str(error).splitlines()[0]}')
-            assert "_add_relu" in str(error)
+            assert "mylib::add_relu" in str(error)
 
     def charges(run: EagerRun) -> list[tuple[str, int]]:
         return [(launch.kernel, launch.cycles) for node in run.log for launch in node.launches]

@@ -9,8 +9,8 @@ Usage::
     python examples/pipeline.py
 
 Capture, segments, linear program, memory plan, file, placement in DRAM, then three runs of the one file: as a Python
-callable, through the driver's C interface, and from a C program without Python and PyTorch. After that the same with an
-op for which the chip has no kernel, in both fallback modes.
+callable, through the driver's C interface, and from a C program without Python and PyTorch. After that the same with a
+custom operator, for which the chip has no kernel, in both fallback modes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,22 @@ class Native(nn.Module):
         return torch.softmax(torch.relu(x) @ self.weight, dim=-1)
 
 
+@torch.library.custom_op("mylib::add_relu", mutates_args=(), device_types="cpu")
+def add_relu(x: torch.Tensor, value: float) -> torch.Tensor:
+    """An operator of your own, with a kernel for the CPU only."""
+    return torch.relu(x + value)
+
+
+@add_relu.register_fake
+def _(x: torch.Tensor, value: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 class WithAddRelu(Native):
-    """The same with an op between matmul and softmax for which the chip has no kernel."""
+    """The same with a custom operator between matmul and softmax."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(torch.ops.aten._add_relu.Scalar(torch.relu(x) @ self.weight, 0.1), dim=-1)
+        return torch.softmax(add_relu(torch.relu(x) @ self.weight, 0.1), dim=-1)
 
 
 def title(text: str) -> None:
@@ -169,18 +180,19 @@ def with_a_fallback(binary: Path, path: Path, x: torch.Tensor) -> None:
         raise AssertionError("an op without a kernel was accepted")
     except UnsupportedOpsError as error:
         print(error)
-        assert [op.op for op in error.ops] == ["aten::_add_relu.Scalar"] and not path.exists()
+        assert [op.op for op in error.ops] == ["mylib::add_relu"] and not path.exists()
 
     title('9. the same, fallback="cpu"')
     report = torch_atalla.save_loadable(torch.export.export(model, (x,)), path, fallback="cpu")
     print("\n".join(f"  {segment.name}: {segment.nodes} nodes" for segment in report.segments))
     assert [segment.native for segment in report.segments] == [True, False, True]
-    found = torch_atalla.load_loadable(path)(x.to("atalla"))
+    # This process saved the file. Others import the operator's library and name the operator, as this call does.
+    found = torch_atalla.load_loadable(path, operators=report.operators)(x.to("atalla"))
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
     check_sum("as a callable", found.sum().item())
     done = subprocess.run([binary, path], capture_output=True, text=True)
     print(f"from C, where no torch is: exit status {done.returncode}, {done.stderr.strip()}")
-    assert done.returncode == 1 and "_add_relu" in done.stderr
+    assert done.returncode == 1 and "mylib::add_relu" in done.stderr
 
 
 @torch.no_grad()

@@ -69,12 +69,12 @@ arena 52224 bytes, lower bound 52224, without reuse 95744
             self.without_lines(f"{result.partition}\n{result.program}"),
             """\
 segment 0 native: relu
-segment 1 fallback: _aminmax, getitem, getitem_1
+segment 1 fallback: aminmax, getitem, getitem_1
 segment 2 native: mul
-not native: aten::_aminmax.dim (float32), node _aminmax at models.py:N: no native kernel
+not native: atalla_test::aminmax.dim (float32), node aminmax at models.py:N: no native kernel
 input  i0 f32[3, 5]  x
    0  pointwise.relu       t1 f32[3, 5] <- i0 f32[3, 5]  # relu
-   1  host_call            t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops aten::_aminmax.dim
+   1  host_call            t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops atalla_test::aminmax.dim
    2  pointwise.mul        o4 f32[3, 1] <- t2 f32[3, 1], 2:i64  # mul
 output o4 f32[3, 1]  mul
 output o3 f32[3, 1]  getitem_1""",
@@ -121,7 +121,7 @@ estimate    not made""",
         class Several(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> tuple:
                 return (
-                    torch.ops.aten._add_relu.Scalar(x, 0.1),
+                    models.add_relu(x, 0.1),
                     torch.rand(3),
                     torch.unique(x, dim=0).shape[0] + x,
                 )
@@ -132,7 +132,7 @@ estimate    not made""",
             self.without_lines(str(caught.exception)),
             """\
 fallback="error": 3 nodes cannot run on the chip:
-  aten::_add_relu.Scalar (float32), node _add_relu at test_export_printed.py:N: no native kernel
+  atalla_test::add_relu.Scalar (float32), node add_relu at test_export_printed.py:N: no native kernel
   aten::unique_dim (float32), node unique_dim at test_export_printed.py:N: unique_dim (aten.unique_dim.default): distinct slices; expected distinct elements (dim=None)
   aten::add.Tensor (float32), node add_5 at test_export_printed.py:N: depends on a dynamic size""",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import models
 import pytest
 import torch
 from op_cases import Fn
@@ -89,7 +90,7 @@ def test_reasons() -> None:
     """What a program cannot hold is refused, with the reason."""
 
     def ops(x: torch.Tensor) -> tuple:
-        return torch.linalg.eigvals(x), torch.rand(3), torch.ops.aten._add_relu.Scalar(x, 0.1)
+        return torch.linalg.eigvals(x), torch.rand(3), models.add_relu(x, 0.1)
 
     with pytest.raises(UnsupportedOpsError) as caught:
         compile_program(Fn(ops), (MATRIX,), fallback="error")

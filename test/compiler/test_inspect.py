@@ -129,7 +129,7 @@ graph
   segment native_0: 1 nodes, 1 instructions
     relu                    aten::relu  models.py:N
   segment fallback_1: 3 nodes, 1 instructions
-    _aminmax                aten::_aminmax.dim  models.py:N  -- no native kernel
+    aminmax                 atalla_test::aminmax.dim  models.py:N  -- no native kernel
     getitem                 getitem  models.py:N  -- part of a node that is not native
     getitem_1               getitem  models.py:N  -- part of a node that is not native
   segment native_2: 1 nodes, 1 instructions
@@ -137,7 +137,7 @@ graph
 
 linear program
      0  pointwise.relu          t1 f32[3, 5] <- i0 f32[3, 5]  # relu models.py:N
-     1  host_call               t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops aten::_aminmax.dim  # _aminmax models.py:N
+     1  host_call               t2 f32[3, 1], o3 f32[3, 1] <- t1 f32[3, 5]  ops atalla_test::aminmax.dim  # aminmax models.py:N
      2  pointwise.mul           o4 f32[3, 1] <- t2 f32[3, 1], 2:i64  # mul models.py:N
 
 memory plan

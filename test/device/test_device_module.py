@@ -7,6 +7,7 @@ import threading
 import unittest
 import warnings
 
+import models
 import torch
 from torch.testing._internal.common_utils import TestCase
 
@@ -307,7 +308,7 @@ class TestSyncDebug(TestCase):
         with torch_atalla.fallback.mode("silent"):
             torch.atalla.set_sync_debug_mode("error")
             with self.assertRaisesRegex(RuntimeError, "synchronizing"):
-                torch.ops.aten._add_relu.Scalar(x, 0.1)
+                models.add_relu(x, 0.1)
 
 
 class TestOldTypes(TestCase):

@@ -2,19 +2,15 @@
 """Ops that are not native: right answers, counted, warned about or forbidden."""
 
 import warnings
+from collections.abc import Callable
 
+import models
 import torch
 from torch.testing._internal.common_utils import TestCase
 
 from torch_atalla import fallback
 
-
-def add_relu(x: torch.Tensor) -> torch.Tensor:
-    """An op for which the chip has no kernel."""
-    return torch._add_relu(x, 0.1)
-
-
-NAME = "aten::_add_relu"
+NAME = "atalla_test::add_relu.Scalar"
 
 
 class TestFallback(TestCase):
@@ -25,29 +21,32 @@ class TestFallback(TestCase):
     def test_forbidden_names_op_and_dtypes(self):
         x = torch.ones(3, device="atalla")
         with fallback.mode("error"), self.assertRaisesRegex(NotImplementedError, NAME + r".*float32"):
-            add_relu(x)
+            models.add_relu(x, 0.1)
         self.assertEqual(fallback.total(), 0)
 
     def test_counts(self):
         x = torch.rand(3, device="atalla") + 1
         with fallback.mode("silent"):
             for _ in range(3):
-                y = add_relu(x)
-        self.assertEqual(y.cpu(), add_relu(x.cpu()))
+                y = models.add_relu(x, 0.1)
+        self.assertEqual(y.cpu(), models.add_relu(x.cpu(), 0.1))
         self.assertEqual(y.device, x.device)
         (row,) = fallback.stats()
-        self.assertTrue(row.op.startswith(NAME))
-        self.assertEqual(row.count, 3)
+        self.assertEqual((row.op, row.dtypes, row.count), (NAME, "float32", 3))
 
     def test_warns_once_at_the_users_line(self):
+        self.check_warning(lambda x: torch._C._nn._test_optional_floatlist(x, [1.0, 2.0, 3.0]), "floatlist")
+
+    def test_warning_of_a_custom_operator(self):
+        self.check_warning(lambda x: models.add_relu(x, 0.1), NAME)
+
+    def check_warning(self, op: Callable[[torch.Tensor], torch.Tensor], name: str) -> None:
         x = torch.rand(3, device="atalla") + 1
         with fallback.mode("warn"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(2):
-                add_relu(x)
-        mine = [w for w in caught if "_add_relu" in str(w.message)]
-        self.assertEqual(len(mine), 1)
-        self.assertEqual(mine[0].filename, __file__)
+                op(x)
+        self.assertEqual([w.filename for w in caught if name in str(w.message)], [__file__])
 
     def test_mode(self):
         with fallback.mode("silent"):
@@ -60,14 +59,14 @@ class TestFallback(TestCase):
 
     def test_out_and_several_results(self):
         x = torch.rand(4, 3).t()
-        expected = torch.ops.aten._aminmax.dim(x, 0)
+        expected = models.aminmax(x, 0)
         with fallback.mode("silent"):
             d = x.t().to("atalla").t()
-            found = torch.ops.aten._aminmax.dim(d, 0)
+            found = models.aminmax(d, 0)
             self.assertEqual([t.cpu() for t in found], list(expected))
             for out in (torch.empty(0, device="atalla"), torch.empty(8, device="atalla")[::2]):
                 other = torch.empty(0, device="atalla")
-                result, _ = torch.ops.aten._aminmax.dim_out(d, 0, out0=out, out1=other)
+                result, _ = models.aminmax_out(d, 0, low=out, high=other)
                 self.assertIs(result, out)
                 self.assertEqual([out.cpu(), other.cpu()], list(expected))
 

@@ -168,7 +168,7 @@ def test_explore_fx_graph() -> None:
 def test_eager_kernels() -> None:
     text = example("eager_kernels")
     assert len(re.findall(r"gemm +\[1, 4, 16\]: \d+ cycles, 640 bytes read, 256 written", text)) == 2
-    assert re.search(r"aten._add_relu.Scalar +fallback", text) and re.search(r"aten._softmax.default +native", text)
+    assert re.search(r"mylib.add_relu.default +fallback", text) and re.search(r"aten._softmax.default +native", text)
     assert "1 allocation from the device in all, none by the second call" in text
     assert "is not implemented natively on the atalla device" in text and text.rstrip().endswith("ok")
 
@@ -183,7 +183,7 @@ def test_pipeline() -> None:
     ]
     stages = [int(stage) for stage in re.findall(r"^== (\d)\.", text, re.MULTILINE)]
     assert stages == list(range(1, 10))
-    assert "aten::_add_relu.Scalar (float32), node _add_relu" in text and "ATALLA_ERR_UNSUPPORTED" in text
+    assert "mylib::add_relu (float32), node add_relu" in text and "ATALLA_ERR_UNSUPPORTED" in text
 
 
 @NEEDS_MODELS
@@ -195,7 +195,7 @@ def test_model_coverage() -> None:
     for name in ("matmul, relu", "ViT block", "BERT, 2 layers", "GPT-2, 2 layers"):
         assert rows[name][2] == rows[name][3] and rows[name][4] == "-"
     assert rows["simulated int8"][4] == "-"
-    assert rows["fused add and ReLU"][4] == "aten::_add_relu.Scalar"
+    assert rows["custom operator"][4] == "mylib::add_relu"
     assert "no native kernel" in text and "models that must be native are" in text
 
 

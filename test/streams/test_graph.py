@@ -8,6 +8,7 @@ import os
 import tempfile
 import threading
 
+import models
 import torch
 from graph_support import captured
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
@@ -405,8 +406,8 @@ class TestRefused(TestCase):
         with torch_atalla.fallback.mode("silent"):
             with self.assertRaisesRegex(RuntimeError, INVALID):
                 with torch.atalla.graph(torch.atalla.Graph()):
-                    with self.assertRaisesRegex(RuntimeError, f"{REFUSED}.*aten::_add_relu"):
-                        torch.ops.aten._add_relu.Scalar(x, 0.1)
+                    with self.assertRaisesRegex(RuntimeError, f"{REFUSED}.*atalla_test::add_relu"):
+                        models.add_relu(x, 0.1)
 
     def test_python_errors_pass(self, device):
         x, graph = torch.ones(4, device=device), torch.atalla.Graph()

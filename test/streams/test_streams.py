@@ -7,6 +7,7 @@ import sys
 import threading
 import unittest
 
+import models
 import torch
 from stream_gate import Gate
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
@@ -285,7 +286,7 @@ class TestStreams(TestCase):
         with torch_atalla.fallback.mode("silent"), Gate(side), stream, Gate(stream) as gate:
             b = a * 2
             threading.Thread(target=gate.open).start()
-            result = torch.ops.aten._add_relu.Scalar(b, 0.0)  # on the CPU, behind its stream's gate
+            result = models.add_relu(b, 0.0)  # on the CPU, behind its stream's gate
             self.assertEqual(result.cpu(), torch.tensor([[8.0, 2.0], [2.0, 6.0]]))
             self.assertFalse(side.query())
 

@@ -34,7 +34,7 @@ def run_program(program: LinearProgram, plan: MemoryPlan, inputs: list[torch.Ten
         _view(memory, port.operand).copy_(tensor)
     for inst in program.instructions:
         if isinstance(inst, HostCall):
-            results = Segment(inst.program).run([_view(memory, operand).clone() for operand in inst.inputs])
+            results = Segment(inst.program, ["*"]).run([_view(memory, operand).clone() for operand in inst.inputs])
             for operand, result in zip(inst.outputs, results, strict=True):
                 _view(memory, operand).copy_(result)
         else:

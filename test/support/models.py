@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models that the tests export: the seed models of the chip team, and small forms of those that users run."""
+"""Models that the tests export: the seed models of the chip team, small forms of those that users run, and a model with
+an operator that only the CPU has."""
 
 from __future__ import annotations
 
@@ -61,11 +62,42 @@ class VitBlock(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
+def add_relu_kernel(x: torch.Tensor, value: float) -> torch.Tensor:
+    return torch.relu(x + value)
+
+
+def aminmax_kernel(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.amin(x, dim, keepdim), torch.amax(x, dim, keepdim)
+
+
+def aminmax_out_kernel(
+    x: torch.Tensor, dim: int, keepdim: bool = False, *, low: torch.Tensor, high: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    for out, result in zip((low, high), aminmax_kernel(x, dim, keepdim)):
+        out.resize_(result.shape).copy_(result)
+    return low, high
+
+
+# Operators for which the chip has no kernel, whichever operators of PyTorch become native.
+CPU_LIBRARY = torch.library.Library("atalla_test", "FRAGMENT")  # a definition ends with its library
+AMINMAX = "Tensor x, int dim, bool keepdim=False"
+for schema, kernel in (
+    ("add_relu.Scalar(Tensor x, Scalar value) -> Tensor", add_relu_kernel),
+    (f"aminmax.dim({AMINMAX}) -> (Tensor low, Tensor high)", aminmax_kernel),
+    (f"aminmax.dim_out({AMINMAX}, *, Tensor(a!) low, Tensor(b!) high) -> (Tensor(a!), Tensor(b!))", aminmax_out_kernel),
+):
+    CPU_LIBRARY.define(schema)
+    for key in ("CPU", "Meta"):
+        CPU_LIBRARY.impl(schema.partition("(")[0], kernel, key)
+add_relu = torch.ops.atalla_test.add_relu.Scalar
+aminmax, aminmax_out = torch.ops.atalla_test.aminmax.dim, torch.ops.atalla_test.aminmax.dim_out
+
+
 class HostOpInTheMiddle(nn.Module):
     """Native, then an op without a kernel, then native again."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        low, high = torch.ops.aten._aminmax.dim(torch.relu(x), 1, True)
+        low, high = aminmax(torch.relu(x), 1, True)
         return low * 2, high
 
 

@@ -50,7 +50,9 @@ if since("2.15"):
     }
 
 # Tests outside the OpInfo suites, by the beginning of "file.py::test[parameters]".
-XFAILED_TESTS: dict[str, str] = {}
+XFAILED_TESTS: dict[str, str] = {
+    "test_fallback.py::TestFallback::test_warning_of_a_custom_operator": "torch.ops prints warnings of C++ to stderr",
+}
 
 # Questions that have no answer for an OpInfo: left out, not expected to fail.
 NOT_APPLICABLE: dict[tuple[str, str], dict[str, str]] = {
