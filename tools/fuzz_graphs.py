@@ -27,7 +27,7 @@ import torch
 
 from .graph_fuzz.campaign import ROOT, Failure, Results, Worker, run
 from .graph_fuzz.generator import NESTED, Generator
-from .graph_fuzz.nested_builder import TEMPLATES as NESTED_TEMPLATES
+from .graph_fuzz.nested.builder import TEMPLATES as NESTED_TEMPLATES
 from .graph_fuzz.program import Case, Program
 from .graph_fuzz.report import report
 from .graph_fuzz.shrink import shrink

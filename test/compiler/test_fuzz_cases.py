@@ -9,7 +9,7 @@ from torch_version import LOWEST
 
 from tools.graph_fuzz.evaluate import CHECKS, evaluate
 from tools.graph_fuzz.generator import Generator
-from tools.graph_fuzz.nested_builder import TEMPLATES as NESTED_TEMPLATES
+from tools.graph_fuzz.nested.builder import TEMPLATES as NESTED_TEMPLATES
 from tools.graph_fuzz.program import Case, Line, Program
 from tools.graph_fuzz.shrink import shrink
 from tools.graph_fuzz.templates import TEMPLATES

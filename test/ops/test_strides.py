@@ -15,51 +15,10 @@ from opinfo_suite import DeviceTestCase, collected, native_ops, op_name, samples
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_modules import module_db
-from torch.utils import _pytree as pytree
 
 import torch_atalla
+from tools.layout_sweep import LAST, LAYOUTS, last, map_tensors, permuted, placed, step, tensors
 from torch_atalla.driver.torch_versions import since
-
-LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-
-
-def last(t: torch.Tensor) -> torch.Tensor:
-    return t.contiguous(memory_format=LAST[t.dim()]) if t.dim() in LAST else t
-
-
-def permuted(t: torch.Tensor, *order: int) -> torch.Tensor:
-    """The same values, contiguous in another order of dimensions."""
-    inverse = [order.index(d) for d in range(t.dim())]
-    return t.permute(order).contiguous().permute(inverse)
-
-
-def transposed(t: torch.Tensor) -> torch.Tensor:
-    return permuted(t, *range(t.dim() - 2), t.dim() - 1, t.dim() - 2) if t.dim() > 1 else t
-
-
-def front(t: torch.Tensor) -> torch.Tensor:
-    return permuted(t, 1, 0, *range(2, t.dim())) if t.dim() > 2 else t
-
-
-def reverse(t: torch.Tensor) -> torch.Tensor:
-    return permuted(t, *range(t.dim())[::-1]) if t.dim() > 1 else t
-
-
-def step(t: torch.Tensor) -> torch.Tensor:
-    if t.dim() == 0 or t.numel() == 0:
-        return t
-    wide = torch.zeros((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype)[..., ::2]
-    return wide.copy_(t)
-
-
-LAYOUTS = {
-    "plain": lambda t: t,
-    "last": last,
-    "transposed": transposed,
-    "front": front,
-    "step": step,
-    "reverse": reverse,
-}
 
 FLASH = "the CPU's flash kernel stores gradients in an order of its own"
 CPU_KERNEL = "without gradients the CPU has a kernel of its own for it, whose result is contiguous"
@@ -82,25 +41,8 @@ else:
     DIFFERENT_MODULES["nn.GroupNorm"] = GROUP_NORM
 
 
-def placed(t: torch.Tensor, device: str) -> torch.Tensor:
-    """On the device with the same strides, which to() keeps of dense tensors only."""
-    if t.is_conj() or t.is_neg() or 0 in t.stride() or t.numel() == 0:
-        return t.detach().to(device).requires_grad_(t.requires_grad)
-    extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))
-    there = torch.zeros(extent, dtype=t.dtype, device=device).as_strided(t.shape, t.stride())
-    return there.copy_(t.detach()).detach().requires_grad_(t.requires_grad)
-
-
 def laid_out(change: Callable[[torch.Tensor], torch.Tensor], t: torch.Tensor) -> torch.Tensor:
     return change(t.detach()).requires_grad_(t.requires_grad)
-
-
-def map_tensors(f: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
-    return pytree.tree_map(lambda x: f(x) if isinstance(x, torch.Tensor) else x, tree)
-
-
-def tensors(tree: Any) -> list[torch.Tensor]:
-    return [x for x in pytree.tree_leaves(tree) if isinstance(x, torch.Tensor)]
 
 
 def gradients(out: Any, inputs: Any) -> list[torch.Tensor | None]:

@@ -14,7 +14,7 @@ import torch_atalla
 from .checks import check_backward, check_eager, check_graph
 from .chip_checks import check_code, check_isa, check_sizes
 from .loadable_checks import check_exact, check_fast, check_golden, check_run
-from .nested_checks import SYMBOL_CHECKS
+from .nested.checks import SYMBOL_CHECKS
 from .paths import Context, Problem, Refused
 from .program import Case
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .nested_generator import NestedGenerator
+from .nested.generator import NestedGenerator
 from .program import Line, Program
 from .values import MOST_ELEMENTS, acceptable, evaluate, execute, has_overlap
 

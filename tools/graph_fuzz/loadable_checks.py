@@ -205,7 +205,7 @@ def takes(program: torch.export.ExportedProgram, args: tuple) -> bool:
     try:
         with torch.no_grad(), quiet():
             program.module()(*args)
-    except (RuntimeError, AssertionError, ValueError, IndexError):
+    except (RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError):
         return False
     return True
 

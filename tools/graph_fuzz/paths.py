@@ -17,7 +17,7 @@ from torch_atalla.compiler.capture.narrow import to_bfloat16
 
 from . import unspecified
 from .conditioning import Bounds, in_float64, jittered, measure
-from .nested_export import export_nested
+from .nested.export import export_nested
 from .program import Case
 from .refusals import Refused, quiet
 

@@ -5,11 +5,11 @@ from . import (  # noqa: F401
     image_templates,
     index_templates,
     matrix_templates,
-    nested_templates,
     pointwise_templates,
     reduce_templates,
     shape_templates,
 )  # fmt: skip
 from .generator import TEMPLATES as TEMPLATES
+from .nested import templates as nested_templates  # noqa: F401
 
 pointwise_templates.register()

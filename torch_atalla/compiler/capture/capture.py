@@ -23,6 +23,7 @@ from ..program.support import SupportTable, support_table
 from .assertions import assert_on_tensors
 from .bounded import RESULT_SIZES, bound_sizes
 from .decompositions import decomposition_table, without_python_kernels
+from .eager_strides import values_of_eager_mode
 from .element_index import index_by_elements
 from .float8_weights import is_float8_weight, store_bytes
 from .known_numbers import with_known_numbers
@@ -88,7 +89,7 @@ def export_module(
             program = _export(program, tuple(args or ()), dict(kwargs or {}))
     if not isinstance(program, torch.export.ExportedProgram):
         raise ExportError(f"expected an ExportedProgram or a Module, got {type(program).__name__}")
-    return _without_conditions_on_bases(program)
+    return _without_devices(_without_conditions_on_bases(program))
 
 
 def _export(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
@@ -110,6 +111,28 @@ def _without_conditions_on_bases(program: torch.export.ExportedProgram) -> torch
     program = copy.copy(program)
     program._guards_code = kept
     return program
+
+
+def _without_devices(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """In a program that move_to_device_pass moved, assertions name the device as the caller did, "atalla", and fail for
+    values of "atalla:0", with which the program is taken apart. A file has one device."""
+
+    def names_device(node: torch.fx.Node) -> bool:
+        device: Any = node.kwargs.get("device")  # a string, after the pass
+        return device is not None and torch.device(device).type == "atalla"
+
+    op = torch.ops.aten._assert_tensor_metadata.default
+    if not any(map(names_device, program.graph.find_nodes(op="call_function", target=op))):
+        return program
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(program.graph, {}))
+    graph.output_node().meta.update(program.graph.output_node().meta)
+    for node in graph.find_nodes(op="call_function", target=op):
+        node.kwargs = {name: value for name, value in node.kwargs.items() if name != "device"}
+    changed = copy.copy(program)
+    changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
+    changed._graph_module.meta.update(program.graph_module.meta)
+    return changed
 
 
 def decompose(
@@ -246,15 +269,16 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
 
 def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
     """What describes the results. Where an op that writes in place became another, strides of dimensions of one element
-    may have changed; those of the export count."""
+    may have changed; those of the export count, unless eager mode has others."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
+    eager = values_of_eager_mode(exported.graph)
     results: list[Any] = []
     for spec, first, last in itertools.zip_longest(kept, before, returned):  # counts come last
         if isinstance(spec.arg, TensorArgument):
-            wanted: Any = first.meta.get("val") if first is not None else None
+            wanted: Any = eager.get(first, first.meta.get("val")) if first is not None else None
             value = last.meta["val"]
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
             results.append(wanted if fixed and wanted.shape == value.shape else value)

@@ -162,9 +162,12 @@ def of_contiguous_input(op: torch._ops.OpOverload, *, formats: bool = False) -> 
     channels-last. The same of a contiguous input has the same bits."""
 
     def taken_apart(input: torch.Tensor, *args: Any) -> Any:  # noqa: A002 (upstream's name)
-        kept = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, []) if formats else []
-        if any(input.is_contiguous(memory_format=memory) for memory in [torch.contiguous_format, *kept]):
-            return NotImplemented
-        return op(input.contiguous(), *args)
+        return NotImplemented if keeps_format(input, formats) else op(input.contiguous(), *args)
 
     return taken_apart
+
+
+def keeps_format(input: torch.Tensor, formats: bool) -> bool:  # noqa: A002 (upstream's name)
+    """Whether it is contiguous or, if `formats`, channels-last."""
+    kept = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, []) if formats else []
+    return any(input.is_contiguous(memory_format=memory) for memory in [torch.contiguous_format, *kept])

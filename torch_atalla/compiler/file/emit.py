@@ -254,6 +254,18 @@ class _Emitter:
         if isinstance(number, Size):
             self.tables.add(Section.DYNAMIC, kind, index, self.expressions.index(number.expr), self.method)
 
+    def _sizes(self, operand: Operand) -> Ref:
+        """An export may say n - 1 for a slice, and take n = 0: its size would be 0 then, and not -1. A tensor begins
+        inside of its storage, even if it is empty."""
+        for size in operand.sizes:
+            self._require(size)
+        self._require(self.program.buffers[operand.buffer].nbytes - operand.offset)
+        return self._integers(operand.sizes)
+
+    def _require(self, number: int) -> None:
+        if isinstance(number, Size):
+            self.expressions.require(number.expr, 0)
+
     def _integers(self, numbers: Sequence[int]) -> Ref:
         """A run of numbers in the pool; one with expressions is this method's own."""
         if not any(isinstance(number, Size) for number in numbers):
@@ -397,7 +409,7 @@ class _Emitter:
             kind,
             len(operand.sizes),
             operand.offset,
-            self._integers(operand.sizes)[0],
+            self._sizes(operand)[0],
             self._integers(operand.strides)[0],
             *tables.string(fqn),
             self.nodes.get(name, NONE),
@@ -474,7 +486,7 @@ class _Emitter:
                 len(operand.sizes),
                 self.storages[operand.buffer],
                 operand.offset,
-                self._integers(operand.sizes)[0],
+                self._sizes(operand)[0],
                 self._integers(operand.strides)[0],
                 nothing,
                 value,

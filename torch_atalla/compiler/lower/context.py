@@ -17,7 +17,7 @@ from torch_atalla.loadable.errors import NotNativeError
 from ..program import kernels
 from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
 from ..program.layouts import dense_meta, layout_of, merged, span
-from ..program.sizes import is_symbolic, to_bytes, to_size
+from ..program.sizes import is_symbolic, not_negative, to_bytes, to_size
 from ..program.support import SupportTable
 
 
@@ -83,7 +83,7 @@ class LoweringContext:
         """As new_value; `meta` may have gaps and overlaps."""
         if is_non_overlapping_and_dense(meta):
             return self.new_value(meta, kind, name)
-        nbytes = span(*layout_of(meta)) * meta.dtype.itemsize
+        nbytes = not_negative(span(*layout_of(meta)) * meta.dtype.itemsize)
         return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
 
     def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:

@@ -18,7 +18,7 @@ from torch_atalla.loadable.errors import NotNativeError
 from ..program.ir import AnyOperand, BufferKind, Immediate, Launch, Operand
 from ..program.kernels import contract, replace_parameters, unpack
 from ..program.layouts import are_numbers, layout_of, span
-from ..program.sizes import bounded_bytes, is_symbolic, to_size, to_symint
+from ..program.sizes import bounded_bytes, is_symbolic, not_negative, to_size, to_symint
 from .context import LoweringContext, Value
 from .recorded_sizes import record_for_all_sizes
 from .recording import NO_KERNEL, Block, Number, Place, Recorded, Trace, record
@@ -127,7 +127,7 @@ class _Lowering:
 
     def aside(self, operand: Operand) -> Operand:
         """A copy of what a launch reads and writes: eager mode's kernels may work in place, the plan's may not."""
-        nbytes = bounded_bytes(span(operand.sizes, operand.strides) * operand.dtype.itemsize)
+        nbytes = not_negative(bounded_bytes(span(operand.sizes, operand.strides) * operand.dtype.itemsize))
         buffer = self.ctx.new_buffer(BufferKind.TEMPORARY, self.ctx.node, nbytes).index
         copy = replace(operand, buffer=buffer, offset=0)
         self.launch("copy", [copy], [operand], operand.dtype)

@@ -17,6 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.format import ExpressionOp
 
+from .size_functions import NotNegative
 from .sizes import UNBOUNDED, Symbol, Symbols
 
 
@@ -227,7 +228,8 @@ class ExpressionTable:
     def __init__(self, add: Any, symbols: dict[sympy.Symbol, int], ranges: Mapping[sympy.Symbol, ValueRanges]):
         self._add = add
         self._symbols = symbols
-        self._ranges = ranges
+        self._ranges = dict(ranges)
+        self._least: dict[sympy.Basic, Any] = {}
         self.conditions: list[sympy.Basic] = []
         self._known: dict[sympy.Basic, int] = {}
 
@@ -250,6 +252,8 @@ class ExpressionTable:
                 return self._chain(op, expr.args)
         if type(expr).__name__ in ("Min", "Max"):  # upstream's own, which sympy does not evaluate
             return self._chain(ExpressionOp[type(expr).__name__.upper()], expr.args)
+        if isinstance(expr, NotNegative):
+            return self._add(ExpressionOp.MAX, self.index(expr.args[0]), self.index(sympy.Integer(0)), 0)
         if isinstance(expr, sympy.Not):
             return self._add(ExpressionOp.SUB, self.index(sympy.Integer(1)), self.index(expr.args[0]), 0)
         if isinstance(expr, (sympy.Gt, sympy.Ge)):
@@ -272,9 +276,18 @@ class ExpressionTable:
         return index
 
     def _divisor(self, expr: sympy.Basic) -> int:
-        bounds = bound_sympy(expr, dict(self._ranges))
-        if bounds.lower >= 1 or bounds.upper <= -1:
+        if bound_sympy(expr, self._ranges).upper <= -1 or not self.require(expr, 1):
             return self.index(expr)
-        if expr not in (condition.args[0] for condition in self.conditions):
-            self.conditions.append(sympy.Ge(expr, 1, evaluate=False))
         return self._add(ExpressionOp.MAX, self.index(expr), self.index(sympy.Integer(1)), 0)
+
+    def require(self, expr: sympy.Basic, least: int) -> bool:
+        """Makes it a condition that the expression is at least so much, unless the ranges imply it; whether they do
+        not."""
+        if expr not in self._least:
+            self._least[expr] = bound_sympy(expr.replace(NotNegative, lambda value: value), self._ranges).lower
+        if self._least[expr] >= least:
+            return False
+        condition = sympy.Ge(expr, least, evaluate=False)  # upstream's symbols claim to be positive
+        if condition not in self.conditions:
+            self.conditions.append(condition)
+        return True

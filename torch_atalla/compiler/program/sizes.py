@@ -277,5 +277,19 @@ def bounded_bytes(size: int) -> int:
     return Size(int(upper), size.expr) if upper is not int_oo and upper != sympy.oo else size
 
 
+def not_negative(size: int) -> int:
+    """The bytes of a tensor with gaps, an expression that is negative where the tensor is empty: (n - 1) * 8 + 4."""
+    symbols = _current.get()
+    if not isinstance(size, Size) or symbols is None:
+        return size
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    from .size_functions import NotNegative
+
+    if bound_sympy(size.expr, symbols.ranges()).lower >= 0:
+        return size
+    return Size(max(int(size), 0), NotNegative(size.expr))
+
+
 def is_symbolic(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))

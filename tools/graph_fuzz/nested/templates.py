@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .nested_builder import NestedBuilder, template
+from .builder import NestedBuilder, template
 
 # {x}: any floating-point tensor; {r}: its rank; {d}, {e}: its dimensions; {n}: size of dimension d; {s}: the size of a
 # dimension of any tensor; {k}: a small number; {y}: a tensor of the sizes of x; {ones}: a 1 per further dimension.

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from .nested_builder import TEMPLATES, NestedBuilder
-from .program import Program
+from ..program import Program
+from .builder import TEMPLATES, NestedBuilder
 
 
 class NestedGenerator:

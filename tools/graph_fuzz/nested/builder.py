@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from .inputs import cast
-from .program import Line, Program
-from .values import acceptable, evaluate, execute, has_overlap
+from ..inputs import cast
+from ..program import Line, Program
+from ..values import acceptable, evaluate, execute, has_overlap
 
 Size = tuple[int, ...]  # of one dimension, at each assignment of the symbols
 Template = Callable[["NestedBuilder"], str | None]

@@ -9,8 +9,8 @@ import sympy
 import torch
 from torch.export import Dim
 
-from .program import Case
-from .refusals import Refused, quiet
+from ..program import Case
+from ..refusals import Refused, quiet
 
 
 def export_nested(case: Case) -> torch.export.ExportedProgram:
