@@ -253,11 +253,12 @@ def _symbols(program: torch.export.ExportedProgram, exported: torch.export.Expor
     inputs, before = _input_tensors(program), _input_tensors(exported)
     if all(isinstance(number, int) for _, value in before for number in (*value.shape, *value.stride())):
         return Symbols()
-    from ..program.size_expressions import check_dynamic, find_symbols
+    from ..program.size_expressions import check_dynamic, find_symbols, guard_squeezed
 
     check_dynamic(exported, before, inputs)
-
-    return find_symbols(program.range_constraints, inputs)
+    symbols = find_symbols(program.range_constraints, inputs)
+    guard_squeezed(exported.graph, symbols)
+    return symbols
 
 
 def _updates(program: torch.export.ExportedProgram) -> list[str]:
