@@ -13,9 +13,11 @@ from pathlib import Path
 import torch
 from test_torch_compile import CompileCase, rand
 from torch import nn
+from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.profiler import ProfilerActivity, profile
 from torch.testing._internal.common_utils import run_tests
+from torch.utils.checkpoint import checkpoint
 
 
 class TestFlexAttention(CompileCase):
@@ -43,6 +45,78 @@ class TestFlexAttention(CompileCase):
             return torch.autograd.grad(result, leaves, torch.ones_like(result))
 
         self.same(gradients(self.compiled(self.attend)), gradients(self.attend))
+
+    def test_constants_under_autocast(self):
+        """Constants of the score function, autocast and a mask, forward and backward."""
+        leaves = [rand(1, 2, 64, 16).requires_grad_() for _ in range(3)]
+        half = torch.tensor(0.5)
+
+        def score(s, b, h, i, j):
+            return torch.where(i >= j - 3, s * half, -float("inf")) + torch.tensor(0.5, device=s.device).clone()
+
+        mask = self.mask("atalla")
+
+        def attend(*inputs):
+            with torch.autocast("atalla", torch.bfloat16):
+                return flex_attention(*inputs, score, block_mask=mask)
+
+        def gradients(function):
+            result = function(*leaves)
+            return result, torch.autograd.grad(result, leaves, torch.ones_like(result))
+
+        self.same(gradients(torch.compile(attend, fullgraph=True)), gradients(attend))
+
+
+class TestControlFlowUnderAutocast(CompileCase):
+    def check_gradients(self, function, of_parameters=True):
+        """`function` uses w once: eager mode's cache of casts would sum the gradients of several uses in bfloat16."""
+
+        def f(x, w):
+            with torch.autocast("atalla", torch.bfloat16):
+                return function(x, w)
+
+        x, w = rand(4, 4).requires_grad_(), rand(4, 4).requires_grad_()
+        found, expected = torch.compile(f, fullgraph=True)(x, w), f(x, w)
+        self.same(found, expected)
+        if of_parameters:
+            found, expected = (torch.autograd.grad(y.float().square().sum(), (x, w)) for y in (found, expected))
+            self.same(found, expected)
+
+    def test_cond(self):
+        def f(x, w):
+            return torch.cond(x.sum() > 100, lambda x, w: (x @ w).cos(), lambda x, w: (x @ w).sin(), (x, w))
+
+        self.check_gradients(f)
+
+    def test_while_loop(self):
+        def f(x, w):
+            start = torch.zeros((), dtype=torch.int64, device=x.device), x.detach()
+            return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, (y @ w.detach()).float()), start)[1]
+
+        self.check_gradients(f, of_parameters=False)
+
+    def test_scan(self):
+        def f(x, w):
+            w = w.detach()
+            return scan(lambda c, y: ((c * y).exp(), (c @ w).float()), x[0].detach().clone(), x.detach())[1]
+
+        self.check_gradients(f, of_parameters=False)  # upstream refuses gradients: it fears aliasing
+
+    def test_associative_scan(self):
+        self.check_gradients(lambda x, w: associative_scan(torch.add, x @ w, 0, combine_mode="generic"))
+
+    def test_nested_region(self):
+        @torch.compiler.nested_compile_region
+        def region(x, w):
+            return (x @ w).softmax(-1)
+
+        self.check_gradients(lambda x, w: region(x, w))
+
+    def test_checkpoint(self):
+        def f(x, w):
+            return checkpoint(lambda x: (x @ w).softmax(-1), x, use_reentrant=False)
+
+        self.check_gradients(f)
 
 
 class TestTools(CompileCase):
