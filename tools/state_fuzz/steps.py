@@ -76,13 +76,16 @@ def call(step: Step) -> Iterator[Problem]:
 
 def streams(step: Step) -> Iterator[Problem]:
     """Calls on two streams in turn, without waiting in between."""
-    compiled = step.compiled()
-    expected = [_eager(step, time) for time in range(2 * step.times)]
+    compiled, other = step.compiled(), stream_of(step.ambient.device)
+    contexts = [other if time % 2 else nullcontext() for time in range(2 * step.times)]
+    expected, found = list[Outcome](), list[Outcome]()
+    for time, context in enumerate(contexts):
+        with context:  # a stream's device is the current one
+            expected.append(_eager(step, time))
     given = [step.build(time) for time in range(2 * step.times)]
     atalla.synchronize(step.ambient.device)
-    other, found = stream_of(step.ambient.device), list[Outcome]()
-    for time, args in enumerate(given):
-        with other if time % 2 else nullcontext():
+    for time, (context, args) in enumerate(zip(contexts, given)):
+        with context:
             found.append(run(compiled, args, step.seed + time, backward=False))
     atalla.synchronize(step.ambient.device)
     for time, (a, b) in enumerate(zip(found, expected)):

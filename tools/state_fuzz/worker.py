@@ -1,47 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A child process that runs sequences: JSON lines in, JSON lines out."""
+"""A child process that runs sequences."""
 
 from __future__ import annotations
 
-import faulthandler
-import gc
-import json
-import os
-import sys
 import traceback
-import warnings
+from typing import Any
+
+from tools.graph_fuzz.process import Handler, start_worker
 
 
-def main() -> None:
-    channel = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
-    os.dup2(2, 1)
-    faulthandler.enable()
-    warnings.simplefilter("ignore")
-    import torch
-
+def prepare() -> Handler:
     import torch_atalla
     from tools.graph_fuzz.quicken import quicken_export
 
     from .sequence import sequence
     from .steps import perform
 
-    torch.set_num_threads(1)
-    torch_atalla.chip.set_num_threads(1)
     torch_atalla.fallback.mode("error")
     quicken_export()
-    gc.set_threshold(50_000, 20, 100)
 
-    def answer(data: dict) -> None:
-        channel.write(json.dumps(data) + "\n")
-        channel.flush()
-
-    answer({"ready": os.getpid()})
-    for count, line in enumerate(sys.stdin):
-        if count % 10 == 0:  # a capture collects garbage: it shall not walk all of PyTorch
-            gc.collect()
-            gc.freeze()
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
         problems = []
-        for place, step in enumerate(sequence(json.loads(line)["number"])):
+        for place, step in enumerate(sequence(request["number"])):
             try:
                 found = perform(step)
             except Exception as error:
@@ -53,8 +33,10 @@ def main() -> None:
                 problems.append({"check": check, "category": category, "text": f"step {place}: {text}\n{step}"})
             if found:
                 break
-        answer({"problems": problems})
+        return {"problems": problems}
+
+    return handle
 
 
 if __name__ == "__main__":
-    main()
+    start_worker(prepare)
