@@ -47,10 +47,22 @@ def test_add_relu(dtype: torch.dtype) -> None:
         both(lambda x, b: aten._add_relu.Tensor(x, b, alpha=2), x, b)
         both(lambda x, b: aten._add_relu_.Tensor(x.clone(), b), x, b)
         both(lambda x, b: aten._add_relu.out(x, b, out=torch.empty_like(x)), x, b)
+        both(lambda x: aten._add_relu.Scalar(x, 3), x)
+        both(lambda x: aten._add_relu_.Scalar(x.clone(), -3), x)
     both(aten._add_relu.Tensor, torch.full((4,), float("inf")), torch.ones(4))
     for device in ("cpu", "atalla"):
         with pytest.raises(RuntimeError):
             aten._add_relu.Tensor(torch.ones(2, dtype=torch.bool, device=device), torch.ones(2, device=device) > 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bool, torch.bfloat16])
+@pytest.mark.filterwarnings("ignore:_aminmax is deprecated")
+def test_aminmax(dtype: torch.dtype) -> None:
+    x = (torch.randn(4, 5, 6) * 3).to(dtype)
+    both(torch._aminmax, x)
+    both(lambda t: torch._aminmax(t, 1), x.transpose(0, 2))
+    both(lambda t: torch._aminmax(t, -1, keepdim=True), x)
+    errors(torch._aminmax, x[:0].float(), match="aminmax")
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -35,7 +35,7 @@ TRAITS = {
 }
 VARIANTS = ("packed", "fused")  # keys that name another kernel
 ROLES = ("out", "inout", "in", "immediate", "program")
-TYPES = ("int", "bool", "mask", "float", "number")  # beside the enums of the file
+TYPES = ("int", "extent", "bool", "mask", "float", "number")  # beside the enums of the file
 DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16")
 DTYPE_GROUPS = {
     "any": DTYPES,

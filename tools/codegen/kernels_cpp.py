@@ -66,7 +66,7 @@ def traits(kernels: list[Kernel]) -> str:
     lines += ["  bool any_outputs = false;"]
     lines += ["  uint16_t required = 0;  // bit k: operand k, where there are not any number of outputs"]
     lines += ["  uint32_t dtypes[ATALLA_MAX_OPERANDS] = {};  // those that operand k may have"]
-    lines += ["  EnumRange enums[2] = {};", "};"]
+    lines += ["  EnumRange enums[2] = {};", "  uint16_t extents = 0;  // bit i: iparams[i] is an extent", "};"]
     lines += ["inline constexpr KernelTraits kKernelTraits[] = {"]
     for name, kernel in sorted({name: k for k in kernels for name in k.names}.items()):
         members = [f'.name = "{name}"', f".version = {kernel.version}"]
@@ -74,6 +74,10 @@ def traits(kernels: list[Kernel]) -> str:
         members += _operands(kernel)
         enums = [f"{{{p.slot.first}, {len(p.values)}}}" for p in kernel.parameters if p.values]
         members += [f".enums = {{{', '.join(enums)}}}"] if enums else []
+        slots = [
+            s for p in kernel.parameters if p.type == "extent" for s in range(p.slot.first, p.slot.first + p.slot.count)
+        ]
+        members += [f".extents = {sum(1 << s for s in slots):#x}"] if slots else []
         lines.append(f"    {{{', '.join(members)}}},")
     return "\n".join([*lines, "};"]) + "\n"
 

@@ -40,7 +40,7 @@ def parameter(p: kernels.Parameter | kernels.Reference) -> str:
     places = [f"`{p.slot}`" + (f" bit {p.bit}" if p.bit is not None else "")]
     places += [f"integers: `{p.integer}`"] if p.integer else []
     places += [f"imaginary part: `{p.imaginary}`"] if p.imaginary else []
-    places += [p.type] if p.type in ("bool", "mask") else []
+    places += [p.type] if p.type in ("bool", "extent", "mask") else []
     values = ", ".join(f"{value} {name}" for value, name in enumerate(p.values))
     rest = "; ".join(text for text in (values, p.meaning) if text)
     return f"`{p.name}` ({', '.join(places)})" + (f": {rest}" if rest else "")

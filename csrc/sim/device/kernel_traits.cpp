@@ -71,6 +71,15 @@ atalla_status check_contract(const char* kernel, const KernelTraits& traits, con
     return set_error(ATALLA_ERR_ARGUMENT, "%s: parameter i%d is %lld, expected 0 to %d", kernel, int{range.slot},
                      static_cast<long long>(value), range.count - 1);
   }
+  for (uint32_t left = traits.extents; left != 0; left &= left - 1) {
+    const int slot = __builtin_ctz(left);
+    const int64_t value = desc.iparams[slot];
+    if (value >= -kMaxExtent && value <= kMaxExtent) [[likely]]
+      continue;
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: parameter i%d is %lld, expected %lld to %lld", kernel, slot,
+                     static_cast<long long>(value), static_cast<long long>(-kMaxExtent),
+                     static_cast<long long>(kMaxExtent));
+  }
   return ATALLA_OK;
 }
 

@@ -26,6 +26,9 @@ struct EnumRange {
   uint8_t slot, count;
 };
 
+// The largest magnitude of a parameter that is an extent: products and sums of a few of them fit 64 bits.
+inline constexpr int64_t kMaxExtent = int64_t{1} << 31;
+
 #include "kernel_traits.inc"
 
 // The traits of the kernel of that name; version 0 for a name without an entry.
@@ -33,8 +36,9 @@ KernelTraits kernel_traits(std::string_view kernel);
 
 bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc);
 
-// Checks the number of operands, those that must be there, listed dtypes, and enums. data[k] is null for an operand
-// that is absent. Error: ATALLA_ERR_ARGUMENT or, for a dtype, ATALLA_ERR_UNSUPPORTED, with a text after `kernel`.
+// Checks the number of operands, those that must be there, listed dtypes, enums and extents. data[k] is null for an
+// operand that is absent. Error: ATALLA_ERR_ARGUMENT or, for a dtype, ATALLA_ERR_UNSUPPORTED, with a text after
+// `kernel`.
 atalla_status check_contract(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc,
                              void* const* data);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Launches with random sizes, strides, dtypes and parameters within the contract of each kernel (kernels.yaml). A
-// kernel may run, refuse or fault; it must not end the process. Sizes include 0 and 1, operands share most of theirs,
-// so that a good part of the launches gets past the checks.
+// Launches with random sizes, strides, dtypes and parameters within the contract of each kernel (kernels.yaml), and
+// with extreme parameters. A kernel may run, refuse or fault; it must not end the process. Sizes include 0 and 1,
+// operands share most of theirs, so that a good part of the launches gets past the checks.
 #include <cctype>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <random>
 #include <vector>
@@ -22,6 +23,8 @@ namespace {
 constexpr int kLaunches = 1000;                // a kernel
 constexpr uint64_t kRoom = uint64_t{1} << 16;  // bytes of DRAM an operand
 constexpr int kMaxRank = 5;
+constexpr int64_t kExtremes[] = {INT64_MAX,        INT64_MIN, INT64_MAX / 2, int64_t{1} << 40, -(int64_t{1} << 40),
+                                 int64_t{1} << 31, INT32_MAX, INT32_MIN,     1 << 20,          -100};
 constexpr uint64_t kDtypes = [] {
   uint64_t set = 0;
   for (int code = 0; code <= ATALLA_BF16; ++code) {
@@ -68,6 +71,9 @@ class RandomLaunch {
     for (const auto& range : traits_.enums) {
       if (range.count != 0) desc.iparams[range.slot] = below(static_cast<int>(range.count));
     }
+    // The time of a region's pooling grows with the square of a parameter.
+    if (!std::string_view(info_.name).starts_with("roi_align") && below(8) == 0)
+      desc.iparams[below(ATALLA_MAX_PARAMS)] = kExtremes[below(static_cast<int>(std::size(kExtremes)))];
     return desc;
   }
 
