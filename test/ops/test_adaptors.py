@@ -466,3 +466,23 @@ def test_triangles_in_place(diagonal: int) -> None:
         want = getattr(x, name)(diagonal)
         assert torch.equal(getattr(x.to(DEVICE), name)(diagonal).cpu(), want)
         assert torch.equal(getattr(x.to(DEVICE), name + "_")(diagonal).cpu(), want)
+
+
+HUGE = 2**63 - 1
+BAD_GEOMETRY = {
+    "expected -2147483648 to 2147483648": lambda d: F.conv1d(
+        torch.ones(1, 2, 8, device=d), torch.ones(2, 2, 3, device=d), padding=1, dilation=HUGE
+    ),
+    "output padding must be smaller than either stride or dilation": lambda d: F.conv_transpose2d(
+        torch.ones(1, 2, 4, 4, device=d), torch.ones(2, 2, 3, 3, device=d), stride=2, output_padding=2
+    ),
+    r"Expected X.numel\(\) == N \* C \* HxW": lambda d: torch.native_group_norm(
+        torch.ones(2, 4, 3, device=d), None, None, 255, 4, 3, 2, 1e-5
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD_GEOMETRY)
+def test_geometry_that_no_launch_has(message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        BAD_GEOMETRY[message](DEVICE).cpu()

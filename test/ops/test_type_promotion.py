@@ -177,7 +177,21 @@ def test_scalars_that_the_dtype_lacks(name: str) -> None:
 
 
 # At the limits of the dtypes.
-NUMBERS = (2**63 - 1, 2**63, 2**64 - 1, -(2**63), 65520, 1e30, 1e39, float("inf"), float("nan"), True, 1 + 2j)
+NUMBERS = (
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+    -(2**63),
+    65520,
+    1e30,
+    1e39,
+    float("inf"),
+    float("nan"),
+    True,
+    1 + 2j,
+    -2.5,
+    300,
+)
 LIMIT_DTYPES = (torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
 WITH_NUMBERS: dict[str, Callable[..., Any]] = {
     "fill_": lambda x, mask, index, s: x.fill_(s),
@@ -196,6 +210,16 @@ WITH_NUMBERS: dict[str, Callable[..., Any]] = {
     "eq": lambda x, mask, index, s: x == s,
     "gt": lambda x, mask, index, s: x > s,
     "clamp": lambda x, mask, index, s: x.clamp(max=s),
+    "addmm alpha": lambda x, mask, index, s: torch.addmm(x, x.view(1, 3), x.diag(), alpha=s),
+    "addmm beta": lambda x, mask, index, s: torch.addmm(x, x.view(1, 3), x.diag(), beta=s),
+    "addmv": lambda x, mask, index, s: torch.addmv(x, x.diag(), x, alpha=s),
+    "baddbmm": lambda x, mask, index, s: torch.baddbmm(x.view(1, 1, 3), x.view(1, 1, 3), x.diag()[None], beta=s),
+    "addcmul": lambda x, mask, index, s: torch.addcmul(x, x, x, value=s),
+    "threshold": lambda x, mask, index, s: torch.nn.functional.threshold(x, s, s),
+    "hardshrink": lambda x, mask, index, s: torch.nn.functional.hardshrink(x, s),
+    "lerp": lambda x, mask, index, s: torch.lerp(x, x + 1, s),
+    "softplus": lambda x, mask, index, s: torch.nn.functional.softplus(x, s),
+    "index_add": lambda x, mask, index, s: x.index_add(0, index, x[1:2], alpha=s),
 }
 
 
@@ -218,6 +242,10 @@ def test_numbers_at_the_limits(name: str) -> None:
             continue  # upstream's CPU kernel refuses what its CUDA kernel takes
         if name == "rsub" and narrow:
             continue  # the CPU rounds the number to the dtype first; CUDA and the device compute in float32
+        if name in ("addmv", "threshold", "hardshrink", "index_add") and narrow:
+            continue  # likewise
+        if name == "addmm alpha" and number == float("inf"):
+            continue  # the CPU multiplies an operand by alpha, not the product
         want, got = (number_outcome(WITH_NUMBERS[name], dtype, device, number) for device in ("cpu", DEVICE))
         assert (want is None) == (got is None), f"{dtype} {number}: {got}, expected {want}"
         if want is not None:

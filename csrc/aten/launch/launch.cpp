@@ -206,45 +206,53 @@ LaunchBuilder& LaunchBuilder::elements(const void* data, c10::ScalarType dtype, 
 
 namespace {
 
-template <class Integer>
-void check_integer(const ScalarParam& scalar, const char* type) {
-  if (scalar.beyond_int64) c10::checked_convert<Integer>(static_cast<uint64_t>(scalar.value.integer), type);
-  c10::checked_convert<Integer>(scalar.value.integer, type);
-}
-
-// As upstream's kernels convert their scalars: to the dtype, and 16-bit floats to float32. Its errors name the C++
-// type.
-void check_range(const ScalarParam& scalar, c10::ScalarType compute) {
-  switch (compute) {
-    case c10::ScalarType::Byte:
-      return check_integer<uint8_t>(scalar, "uint8_t");
-    case c10::ScalarType::Char:
-      return check_integer<int8_t>(scalar, "int8_t");
-    case c10::ScalarType::Short:
-      return check_integer<int16_t>(scalar, "int16_t");
-    case c10::ScalarType::Int:
-      return check_integer<int32_t>(scalar, "int");
-    case c10::ScalarType::Long:
-      return check_integer<int64_t>(scalar, "int64_t");
-    case c10::ScalarType::Half:
-    case c10::ScalarType::BFloat16:
-    case c10::ScalarType::Float:
-      return static_cast<void>(c10::checked_convert<float, double>(scalar.value.real, "float"));
-    default:
-      return;
-  }
+// A real number beside which the integer is another one was a floating number, or an integer from 2^63 on.
+template <class To>
+void check_real(const Number& value, const char* type) {
+  if (value.imaginary != 0) c10::checked_convert<To>(c10::complex<double>(value.real, value.imaginary), type);
+  const bool is_integer = value.real == static_cast<double>(value.integer);
+  if (std::is_integral_v<To> && is_integer) c10::checked_convert<To>(value.integer, type);
+  else if (std::is_integral_v<To> && value.real >= 0x1p63) c10::report_overflow(type);  // 2^63 passes as a double
+  else c10::checked_convert<To>(value.real, type);
 }
 
 }  // namespace
+
+const Number& ScalarParam::in(c10::ScalarType compute) const {
+  constexpr double kEveryDtype = 127;  // has the numbers from 0 to here
+  if (value.real >= 0 && value.real <= kEveryDtype && value.imaginary == 0) [[likely]]
+    return value;
+  switch (compute) {
+    case c10::ScalarType::Byte:
+      return check_real<uint8_t>(value, "uint8_t"), value;
+    case c10::ScalarType::Char:
+      return check_real<int8_t>(value, "int8_t"), value;
+    case c10::ScalarType::Short:
+      return check_real<int16_t>(value, "int16_t"), value;
+    case c10::ScalarType::Int:
+      return check_real<int32_t>(value, "int"), value;
+    case c10::ScalarType::Long:
+      return check_real<int64_t>(value, "int64_t"), value;
+    case c10::ScalarType::Half:
+    case c10::ScalarType::BFloat16:
+    case c10::ScalarType::Float:
+      return check_real<float>(value, "float"), value;
+    case c10::ScalarType::Double:
+      return check_real<double>(value, "double"), value;
+    case c10::ScalarType::ComplexFloat:
+      c10::checked_convert<c10::complex<float>>(c10::complex<double>(value.real, value.imaginary),
+                                                "c10::complex<float>");
+      return value;
+    default:
+      return value;
+  }
+}
 
 LaunchBuilder& LaunchBuilder::scalars(const ScalarParam* values, int n) {
   PointwiseParameters parameters{};
   for (int k = 0; k < n; ++k) {
     if (!values[k].present) continue;
-    constexpr double kEveryDtype = 127;  // has numbers up to here
-    if (!(std::abs(values[k].value.real) <= kEveryDtype)) [[unlikely]]
-      check_range(values[k], static_cast<c10::ScalarType>(desc_.compute_dtype));
-    parameters.scalars[k] = values[k].value;
+    parameters.scalars[k] = values[k].in(static_cast<c10::ScalarType>(desc_.compute_dtype));
     parameters.present |= int64_t{1} << k;
   }
   parameters.write(&desc_);
@@ -265,7 +273,6 @@ int64_t ScalarParam::to_int(const at::Scalar& s) {
   if (s.isBoolean()) return s.toBool() ? 1 : 0;
   if (s.isIntegral(false)) return s.isUnsigned() ? static_cast<int64_t>(s.toUInt64()) : s.toLong();
   double v = s.isComplex() ? s.toComplexDouble().real() : s.toDouble();
-  // The integer form is read by integer kernels only, where a float scalar has been refused before.
   return v >= -9.2e18 && v <= 9.2e18 ? static_cast<int64_t>(v) : 0;
 }
 

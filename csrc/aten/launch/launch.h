@@ -195,8 +195,7 @@ void launch(const Kernel& kernel, c10::ScalarType compute_dtype, std::initialize
 
 // A scalar argument of a formula. An absent one has the value 0.
 struct ScalarParam {
-  ScalarParam(const at::Scalar& s)
-      : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0}, beyond_int64(exceeds_int64(s)) {
+  ScalarParam(const at::Scalar& s) : value{s.isComplex() ? s.toComplexDouble().real() : s.toDouble(), to_int(s), 0} {
     if (s.isComplex()) value.imaginary = s.toComplexDouble().imag();
   }
   ScalarParam(const std::optional<at::Scalar>& s) {
@@ -208,10 +207,12 @@ struct ScalarParam {
   ScalarParam(std::optional<double> v) {
     if ((present = v.has_value())) *this = ScalarParam(*v);
   }
-  // An integer from 2^63 on wraps.
+  // An integer from 2^63 on wraps; a floating number that no int64 holds gives 0.
   static int64_t to_int(const at::Scalar& s);
+  // The value for a kernel that computes in a dtype. As upstream's kernels convert their scalars, to the dtype, and
+  // 16-bit floats to float32, it raises where the dtype lacks the number, or is real and the number complex.
+  const Number& in(c10::ScalarType compute) const;
   Number value{};
-  bool beyond_int64 = false;  // value.integer wrapped
   bool present = true;
 };
 

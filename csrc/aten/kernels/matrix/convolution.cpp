@@ -142,6 +142,11 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   const int64_t spatial = input.dim() - 2;
   TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution expects 1 to 3 spatial dimensions, got an input of shape ",
               input.sizes());
+  for (int64_t d = 0; transposed && d < spatial; ++d) {
+    TORCH_CHECK(output_padding[d] < stride[d] || output_padding[d] < dilation[d],
+                "output padding must be smaller than either stride or dilation, but got output_padding: ",
+                output_padding, ", stride: ", stride, ", dilation: ", dilation);
+  }
   const Tensor addend = bias.value_or(Tensor());
   const MemoryFormat format =
       convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);

@@ -34,11 +34,12 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
   // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
   TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
-  LaunchBuilder builder(kGemm, a.tensor.scalar_type(), {out}, {a, b});
+  const ScalarType dtype = a.tensor.scalar_type();
+  LaunchBuilder builder(kGemm, dtype, {out}, {a, b});
   if (c != nullptr) builder.input(*c);
   builder
-      .parameters(GemmParameters{.alpha = ScalarParam(alpha).value,
-                                 .beta = ScalarParam(beta).value,
+      .parameters(GemmParameters{.alpha = ScalarParam(alpha).in(dtype),
+                                 .beta = ScalarParam(beta).in(dtype),
                                  .activation = activation,
                                  .conjugate_a = a.tensor.is_conj(),
                                  .conjugate_b = b.tensor.is_conj()})

@@ -62,6 +62,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
                                                      int64_t image, int64_t group, double eps) {
   const Tensor none, weight = weight_opt.value_or(none), bias = bias_opt.value_or(none);
   check_inputs(input, weight, bias, c, group);
+  TORCH_CHECK(input.numel() == n * c * image, "Expected X.numel() == N * C * HxW to be true, but got false.");
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);
   const ScalarType dtype = at::native::param_scalar_type(input, mixed);

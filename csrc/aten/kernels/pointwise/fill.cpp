@@ -10,11 +10,11 @@ namespace {
 const Kernel kFill("fill");
 
 Tensor& fill_scalar(Tensor& self, const Scalar& given) {
-  if (self.numel() == 0) return self;
   const ScalarType dtype = self.scalar_type();
   // As on the CPU, a single narrow float saturates, and several raise.
   const bool saturates = self.numel() == 1 && (c10::isReducedFloatingType(dtype) || c10::isFloat8Type(dtype));
   if (!saturates) check_scalar(given, dtype);
+  if (self.numel() == 0) return self;
   const Scalar value = saturates ? Scalar(given.toDouble()) : given;
   if (!on_chip(dtype) && bits_dtype(dtype)) {
     Tensor same = self.view(*bits_dtype(dtype));
