@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 import torch
+from torch._functorch import config
 
 from torch_atalla.device import namespace as atalla
 
@@ -25,6 +26,7 @@ class Ambient:
     grad_mode: str = "no_grad"
     autocast: torch.dtype | None = None
     deterministic: bool = False
+    memory_budget: float = 1.0  # of activations: a compiled backward pass recomputes the others
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -35,6 +37,7 @@ class Ambient:
             stack.callback(torch.use_deterministic_algorithms, deterministic)
             torch.set_default_dtype(self.default_dtype)
             torch.use_deterministic_algorithms(self.deterministic, warn_only=True)
+            stack.enter_context(config.patch(activation_memory_budget=self.memory_budget))
             stack.enter_context(self.in_thread())
             yield
 
@@ -72,4 +75,5 @@ def draw(rng: Random, before: Ambient) -> Ambient:
         grad_mode=kept(before.grad_mode, 0.35, "grad", "no_grad", "inference"),
         autocast=kept(before.autocast, 0.15, None, None, torch.bfloat16, torch.float16),
         deterministic=kept(before.deterministic, 0.1, False, True),
+        memory_budget=kept(before.memory_budget, 0.2, 1.0, 1.0, 0.5, 0.1, 0.0),
     )

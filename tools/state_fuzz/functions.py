@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from torch_atalla import fallback  # noqa: F401  (registers the device)
 
@@ -54,6 +55,16 @@ def slice_scaled(x, k):
 @_add("m int")
 def narrow_sum(x, k):
     return x.narrow(0, k, 2).sum() * k
+
+
+@_add("v int int")
+def slice_between(x, k, j):
+    return x[k : k + j].exp(), x[::2][j:] * k
+
+
+@_add("b int size")
+def narrow_dimension(x, k, n):
+    return x.narrow(-1, k, n) * 2, x.select(0, k)
 
 
 @_add("m int")
@@ -195,6 +206,13 @@ def update_part(x, y):
     return y + 1, x.sum()
 
 
+@_add("m like like", updates=True)
+def update_in_order(x, y, z):
+    y.mul_(2)
+    x.copy_(y.t() if y.shape[0] == y.shape[1] else y)
+    return z + x, y.sum(0)
+
+
 @_add("m", updates=True)
 def update_view(x):
     x.t().add_(1)
@@ -210,6 +228,15 @@ def same_result_twice(x):
 @_add("m int")
 def strided(x, k):
     return x.as_strided((2, 2), (1, 2), abs(k)) + 1
+
+
+@_add("m like float", updates=True)
+def optimizer_step(x, grad, rate):
+    """A step with momentum and decay, in the ops of torch.optim."""
+    state = torch.zeros_like(x).lerp_(grad.to(x.dtype), 0.1)
+    with torch.no_grad():
+        x.mul_(0.9).addcdiv_(state, state.abs().sqrt().add_(1e-2), value=-abs(rate))
+    return state
 
 
 # ------------------------------------------------------------------------------------------- lazy bits, other dtypes
@@ -256,6 +283,16 @@ def noise(x):
 @_add("v size", random=True)
 def drawn(x, k):
     return torch.randn(k, device=x.device) * x.sum(), torch.randperm(k, device=x.device)
+
+
+@_add("t like", random=True)
+def dropouts(x, y):
+    return F.dropout(x, 0.3) * torch.empty_like(y).uniform_(), torch.empty_like(x).uniform_()
+
+
+@_add("m", random=True)
+def checkpointed(x):
+    return checkpoint(lambda x: F.dropout(x.sin(), 0.5).exp(), x, use_reentrant=False)
 
 
 # ------------------------------------------------------------------------------------------ several graphs, the host
