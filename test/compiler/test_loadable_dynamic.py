@@ -120,6 +120,7 @@ class TestDynamicSizes(TestCase):
             lambda m, x: (x.reshape(2, -1) + 1).view(2, x.shape[1], -1) * 2,
             lambda m, x: torch.bmm(x, x).flatten().view(x.shape[1], -1).relu(),
             lambda m, x: nn.functional.linear(x[0], x[1]),
+            lambda m, x: nn.functional.layer_norm(x[:, ::2, ::2], x[:, ::2, ::2].shape[-2:]),
         ):
             module, program = save(fn, (torch.randn(2, 5, 5),), ({1: T, 2: T},), self.path)
             for size in (3, 5, 12):

@@ -45,10 +45,14 @@ def _divided(expr: sympy.Basic) -> sympy.Basic:
 
 
 def _quotient(division: sympy.Basic) -> sympy.Basic:
-    """The polynomial with integer coefficients that the division gives, or the division."""
+    """The polynomial with integer coefficients that the division gives, or the division. Divisions inside count as
+    symbols: of an image of n // 2 by n // 2 pixels, one side is the size of two dimensions, too."""
     import sympy
+    from torch.utils._sympy.functions import FloorDiv
 
-    numerator, denominator = division.args
+    parts = {part: sympy.Dummy(integer=True) for arg in division.args for part in arg.atoms(FloorDiv)}
+    names = {name: part for part, name in parts.items()}
+    numerator, denominator = (arg.xreplace(parts) for arg in division.args)
     if not all(part.is_polynomial(*part.free_symbols) for part in (numerator, denominator)):
         return division
     quotient = sympy.cancel(numerator / denominator)
@@ -56,7 +60,7 @@ def _quotient(division: sympy.Basic) -> sympy.Basic:
     if not quotient.is_polynomial(*symbols):
         return division
     integral = all(c.is_integer for c in (sympy.Poly(quotient, *symbols).coeffs() if symbols else [quotient]))
-    return quotient if integral else division
+    return quotient.xreplace(names) if integral else division
 
 
 @dataclass(frozen=True)
