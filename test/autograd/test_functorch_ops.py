@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap and forward-mode derivatives of every native OpInfo, equal to the CPU's, with the fallback forbidden.
+"""vmap of every native OpInfo, equal to the CPU's, with the fallback forbidden.
 
 What torch.func cannot do on the CPU is left out sample by sample; the suite asserts how much is left.
 """
@@ -12,42 +12,19 @@ from typing import Any
 
 import torch
 from opinfo_suite import OPS, DeviceTestCase, applicable, collected, float_ops, host, samples
-from torch.func import jvp, vmap
+from sample_functions import as_function
+from torch.func import vmap
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_leaves
 
-from torch_atalla.testing import sample_on
 from torch_atalla.testing.properties import incomparable
 
 LIMIT = 4  # samples of an op
 
 
-def as_function(op: Any, sample: Any, device: str, wanted: Callable[[torch.Tensor], bool]) -> tuple[Any, list, list]:
-    """A function of the sample's tensors that are `wanted`, those tensors, and where they are among the leaves."""
-    inputs, args, kwargs = sample_on(op, sample, device)
-    leaves, spec = tree_flatten((inputs, args, kwargs))
-    places = [k for k, x in enumerate(leaves) if isinstance(x, torch.Tensor) and wanted(x)]
-
-    def f(*tensors: torch.Tensor) -> Any:
-        given = list(leaves)
-        for place, tensor in zip(places, tensors):
-            given[place] = tensor
-        inputs, args, kwargs = tree_unflatten(given, spec)
-        result = op(inputs, *args, **kwargs)
-        if sample.output_process_fn_grad is not None:
-            result = sample.output_process_fn_grad(result)
-        return tuple(x for x in tree_leaves(result) if isinstance(x, torch.Tensor))
-
-    return f, [leaves[place].detach() for place in places], places
-
-
 def batched(x: torch.Tensor) -> torch.Tensor:
     """Two elements that differ where values may: integers are mostly indices, and 0.875 x keeps most ops' domain."""
     return torch.stack([x, x * 0.875 if x.dtype.is_floating_point or x.is_complex() else x])
-
-
-def is_differentiable(x: torch.Tensor) -> bool:
-    return x.requires_grad and (x.is_floating_point() or x.is_complex())
 
 
 class TestFunctorchOps(DeviceTestCase):
@@ -77,19 +54,6 @@ class TestFunctorchOps(DeviceTestCase):
 
         self.compare(op, call)
 
-    @ops(
-        applicable([op for op in float_ops if op.supports_forward_ad], "TestFunctorchOps", "test_jvp"),
-        allowed_dtypes=(torch.float64,),
-    )
-    def test_jvp(self, device, dtype, op):
-        def call(where, sample):
-            f, tensors, places = as_function(op, sample, where, is_differentiable)
-            generator = torch.Generator().manual_seed(0)
-            tangents = [torch.randn(t.shape, dtype=t.dtype, generator=generator).to(where) for t in tensors]
-            return jvp(f, tuple(tensors), tuple(tangents))
-
-        self.compare(op, call)
-
 
 instantiate_device_type_tests(TestFunctorchOps, globals(), only_for="privateuse1")
 
@@ -97,5 +61,4 @@ instantiate_device_type_tests(TestFunctorchOps, globals(), only_for="privateuse1
 class TestCollected(unittest.TestCase):
     def test_minimum(self):
         self.assertGreaterEqual(collected(globals(), "TestFunctorchOps", "test_vmap"), 500)
-        self.assertGreaterEqual(collected(globals(), "TestFunctorchOps", "test_jvp"), 400)
         self.assertGreaterEqual(len(OPS), 600)
