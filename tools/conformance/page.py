@@ -22,7 +22,6 @@ MEANING = """
 - excluded: the test fails for a reason that is listed below.
 - fails on the CPU too: the CPU fails the same test with this torch, since the test expects another version.
 - skipped: upstream's own decorators skip the test, for example those that are for CUDA only.
-
 """
 
 
@@ -42,6 +41,14 @@ def exclusions(table: Table) -> str:
             lines += [f"| {'<br>'.join(f'`{test}`' for test in row.tests)} | {row.reason} |" for row in rows]
             lines.append("")
     return "\n".join(lines)
+
+
+def shares(table: Table) -> str:
+    """Return the sentence about the suites of which a part runs, or an empty text."""
+    if not table.shares:
+        return ""
+    names = ", ".join(f"{suite} ({share:.2g})" for suite, share in table.shares.items())
+    return f"- A fixed share of the tests of long suites runs, chosen by a hash of the test's name: {names}.\n"
 
 
 def kept_counts(text: str, versions: str) -> dict[str, list[int]]:
@@ -71,4 +78,4 @@ def write(results: list[Result], folder: Path) -> None:
     used, tests = importlib.metadata.version("torch"), tests_version(folder)
     versions = f"Measured with torch {used} and the tests of PyTorch {tests}.\n\n"
     kept = kept_counts(PAGE.read_text(), versions) if PAGE.is_file() else {}
-    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + exclusions(table))
+    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + shares(table) + "\n" + exclusions(table))

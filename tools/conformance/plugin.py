@@ -3,12 +3,13 @@
 
 Rows (JSON lines: test, outcome, text) are appended to the file that ATALLA_CONFORMANCE_ROWS names. With
 ATALLA_CONFORMANCE_DEVICE=cpu the CPU's tests run instead, of those that ATALLA_CONFORMANCE_ONLY (a file, one name a
-line) lists.
+line) lists. ATALLA_CONFORMANCE_SHARE is the share of tests that run, chosen by a hash of the name.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tools.conformance.rows import limited, write_row
 DEVICE = os.environ.get("ATALLA_CONFORMANCE_DEVICE", "atalla")
 LEFT_OUT = os.environ.get("ATALLA_CONFORMANCE_LEFT_OUT", "").split()  # patterns of tests that must not run
 # The first class that is instantiated has the name before its renaming.
+SHARE = float(os.environ.get("ATALLA_CONFORMANCE_SHARE", "1"))
 SUFFIXES = {"atalla": ("PRIVATEUSE1", "ATALLA"), "cpu": ("CPU",)}[DEVICE]
 
 
@@ -32,19 +34,26 @@ def name_of(cls: str, function: str) -> str:
     return f"{cls.removesuffix(suffix)}.{function.replace('_cpu', '_atalla')}"
 
 
+def is_chosen(test: str) -> bool:
+    """Return whether a test belongs to the share: the same tests in each run, and more of them in a larger share."""
+    return zlib.crc32(test.encode()) < SHARE * (1 << 32)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
     torch_atalla.chip.set_num_threads(1)
-    restore()
+    restore(Path(config.args[0]).parent)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     only = os.environ.get("ATALLA_CONFORMANCE_ONLY")
     names = set(Path(only).read_text().split()) if only else None
     found = [item for item in items if item.cls is not None and item.cls.__name__.endswith(SUFFIXES)]
-    items[:] = [item for item in found if names is None or name_of(item.cls.__name__, item.name) in names]
-    for item in items:
-        if any(fnmatchcase(name_of(item.cls.__name__, item.name), pattern) for pattern in LEFT_OUT):
+    named = [(item, name_of(item.cls.__name__, item.name)) for item in found]
+    named = [(item, name) for item, name in named if is_chosen(name) and (names is None or name in names)]
+    items[:] = [item for item, _ in named]
+    for item, name in named:
+        if any(fnmatchcase(name, pattern) for pattern in LEFT_OUT):
             item.add_marker(pytest.mark.skip(reason="excluded, and does not run"))
 
 

@@ -33,11 +33,13 @@ class Result:
 
 
 def run(
-    folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None
-) -> dict[str, dict[str, str]]:
+    folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None,
+    share: float = 1,
+) -> dict[str, dict[str, str]]:  # fmt: skip
     """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
 
-    `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run.
+    `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run, and
+    `share` is the part of the tests that runs.
     """
     with tempfile.TemporaryDirectory(prefix="atalla_conformance_") as scratch:
         rows, names = Path(scratch) / "rows.jsonl", Path(scratch) / "names"
@@ -49,6 +51,7 @@ def run(
             "ATALLA_CONFORMANCE_DEVICE": device,
             "ATALLA_CONFORMANCE_ROWS": str(rows),
             "ATALLA_DRAM_BYTES": os.environ.get("ATALLA_DRAM_BYTES", str(DRAM_BYTES)),
+            "ATALLA_CONFORMANCE_SHARE": str(share),
             "ATALLA_CONFORMANCE_LEFT_OUT": " ".join(left_out or ()),
         }
         if only is not None:
@@ -70,7 +73,7 @@ def check(folder: Path, suite: str, table: Table, jobs: int) -> Result:
     """Run a suite and sort its tests by outcome."""
     result = Result(suite)
     left_out = [test for row in table.exclusions if row.suite == suite and not row.runs for test in row.tests]
-    rows = run(folder, suite, "atalla", jobs, left_out=left_out)
+    rows = run(folder, suite, "atalla", jobs, left_out=left_out, share=table.shares.get(suite, 1))
     failed = set()
     for test, row in rows.items():
         exclusion = table.find(suite, test)
