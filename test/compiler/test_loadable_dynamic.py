@@ -182,6 +182,13 @@ class TestDynamicSizes(TestCase):
         self.assertEqual([tuple(y.shape) for y in outputs], [(2, 8, 8), (2, 7, 8), (2, 2, 4, 8)])
         self.assertIn("1 to 9, 3 to 12, 8", program.signature())
 
+    def test_temporaries_of_no_bytes(self):
+        """Their offsets in the file are those of other sizes, and lie beyond the arena of these."""
+        function = lambda m, x: ((a := x.cumsum(0)) @ (b := x.flip(0)).mT, a.sum(0) + b.sum(0))  # noqa: E731
+        module, program = save(function, (torch.randn(80, 4),), ({0: Dim("n", min=0)},), self.path)
+        for n in (80, 0, 3, 0):
+            self.compare(module, program, torch.randn(n, 4))
+
     def test_sizes_that_depend_on_data_are_refused(self):
         module = Fn(lambda m, x: x[x > 0].kthvalue(1).values)
         exported = torch.export.export(module, (torch.randn(3, 5),), dynamic_shapes=((({0: B}),),))

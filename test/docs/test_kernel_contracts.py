@@ -64,7 +64,7 @@ class TestEntries(unittest.TestCase):
         self.entry_fails(f"- {{name: k, version: 1, meaning: text, parameters: [{parameter}]}}", expected)
 
     def test_parameters(self):
-        self.parameter_fails("{name: p, slot: i0, type: text}", "type is `text`; expected one of int, bool")
+        self.parameter_fails("{name: p, slot: i0, type: text}", "type is `text`; expected one of int, extent, bool")
         self.parameter_fails("{name: p, slot: f0, type: int}", "slot is `f0`; expected `i3` or `i3..5`")
         self.parameter_fails("{name: p, slot: i0, type: float}", "slot is `i0`; expected `f3` or `f3..5`")
         self.parameter_fails("{name: p, slot: i12, type: int}", "expected ascending numbers below 12")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from support.dram_reference import PRESETS, Controller, preset
+from dram_reference import PRESETS, Controller, preset
 from torch.testing._internal.common_utils import TestCase
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import models
 import numpy as np
 import torch
-from support import models
 from torch import nn
 from torch.export import Dim, export
 from torch.testing._internal.common_utils import TestCase

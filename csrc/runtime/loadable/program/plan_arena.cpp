@@ -24,15 +24,19 @@ uint64_t aligned(uint64_t bytes) { return (bytes + kStorageAlignment - 1) / kSto
 ArenaPlan plan_arena(const View& view, uint32_t method) {
   Range range = view.methods[method].instructions;
   std::vector<Piece> pieces;
+  ArenaPlan plan;
   for (uint32_t i = 0; i < view.storages.size(); ++i) {
     Storage s = view.storages[i];
     bool here = range.count > 0 && s.first_live >= range.first && s.last_live - range.first < range.count;
-    if (s.space != Space::kArena || s.bytes == 0 || !here) continue;
+    if (s.space != Space::kArena || !here) continue;
+    if (s.bytes == 0) {  // the file's offset, which is that of other sizes, may lie beyond this arena
+      plan.offsets.emplace_back(i, 0);
+      continue;
+    }
     if (s.bytes > kMostBytes) throw Error(ATALLA_ERR_FORMAT, "a temporary of " + std::to_string(s.bytes) + " bytes");
     pieces.push_back({i, s.first_live, s.last_live, aligned(s.bytes)});
   }
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
-  ArenaPlan plan;
   std::vector<Piece> placed;  // by offset
   for (Piece piece : pieces) {
     for (const Piece& other : placed) {
