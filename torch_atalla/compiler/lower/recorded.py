@@ -42,6 +42,9 @@ def lower_recorded(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[st
     dynamic = any(is_symbolic(leaf) or isinstance(leaf, Value) and not _is_static(leaf) for leaf in leaves)
     with unset_fake_temporarily():
         trace = record_for_all_sizes(node, arguments) if dynamic else record(target, arguments)
+    result: Any = node.meta["val"]
+    if isinstance(result, torch.Tensor) and any(isinstance(n, int) and n == 0 for n in result.shape):
+        return ctx.result_of(node)  # in which no launch says how its sizes follow from those of the inputs
     values = [leaf for leaf in leaves if isinstance(leaf, Value) and 0 not in leaf.operand().sizes]
     return _Lowering(ctx, trace, values).run(node.meta["val"])
 
