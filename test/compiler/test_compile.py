@@ -416,22 +416,6 @@ class TestCompile(TestCase):
         with self.assertRaisesRegex(Exception, "no code generator for the atalla device.*save_loadable"):
             torch._inductor.aoti_compile_and_package(program)
 
-    def test_written_views_of_one_memory(self, device):
-        """In inference mode, views do not know the tensor that they are views of."""
-
-        def update(x, y, z):
-            x.mul_(2), y.add_(1)
-            return x + y * 3 + z.sum()
-
-        for mode in (torch.inference_mode, torch.no_grad):
-            with mode():
-                results = []
-                for function in (update, torch.compile(update)):
-                    memory = torch.arange(18.0, device=device)
-                    x = memory.view(3, 6)[..., ::2]
-                    results.append((function(x, x.view_as(x), torch.ones(3, 3, device=device)).cpu(), memory.cpu()))
-            self.assertEqual(results[0], results[1], msg=mode.__name__)
-
 
 class TestDeviceInterface(TestCase):
     def test_registered(self, device):

@@ -15,6 +15,7 @@ import torch
 from . import inputs
 from .nested.generator import NestedGenerator
 from .program import Line, Program
+from .registration import registration
 from .values import MOST_ELEMENTS, acceptable, evaluate, execute, has_overlap
 
 NESTED = 0.08  # share of the programs whose sizes are expressions of symbols
@@ -23,18 +24,7 @@ _NOISY_DTYPES = (torch.complex64, torch.int16, torch.int8, torch.uint8)
 
 Template = Callable[["Builder"], str | None]
 TEMPLATES: dict[str, tuple[Template, float]] = {}
-
-
-def template(*names: str, weight: float = 1.0) -> Callable[[Template], Template]:
-    """Registers a function that writes the right side of a statement, or gives None when it has no operands for one.
-    A text that ends with ";" works in place and defines no value."""
-
-    def register(function: Template) -> Template:
-        for name in names:
-            TEMPLATES[name] = (function, weight)
-        return function
-
-    return register
+template = registration(TEMPLATES)
 
 
 class Builder:

@@ -108,6 +108,7 @@ void check_written(const char* op, const std::optional<at::Tensor>& t) {
 }
 
 void check_overlap(const at::Tensor& out, const at::Tensor& input, bool whole) {
+  if (!out.is_alias_of(input)) return;
   if (whole) return at::assert_no_overlap(out, input);
   const bool expands = input.sizes() != out.sizes() && at::is_expandable_to(input.sizes(), out.sizes());
   at::assert_no_partial_overlap(out, expands ? input.expand(out.sizes()) : input);
@@ -218,7 +219,7 @@ void check_real(const Number& value, const char* type) {
 
 }  // namespace
 
-const Number& ScalarParam::in(c10::ScalarType compute) const {
+Number ScalarParam::converted(c10::ScalarType compute) const {
   constexpr double kEveryDtype = 127;  // has the numbers from 0 to here
   if (value.real >= 0 && value.real <= kEveryDtype && value.imaginary == 0) [[likely]]
     return value;
@@ -252,7 +253,7 @@ LaunchBuilder& LaunchBuilder::scalars(const ScalarParam* values, int n) {
   PointwiseParameters parameters{};
   for (int k = 0; k < n; ++k) {
     if (!values[k].present) continue;
-    parameters.scalars[k] = values[k].in(static_cast<c10::ScalarType>(desc_.compute_dtype));
+    parameters.scalars[k] = values[k].converted(static_cast<c10::ScalarType>(desc_.compute_dtype));
     parameters.present |= int64_t{1} << k;
   }
   parameters.write(&desc_);

@@ -211,7 +211,7 @@ struct ScalarParam {
   static int64_t to_int(const at::Scalar& s);
   // The value for a kernel that computes in a dtype. As upstream's kernels convert their scalars, to the dtype, and
   // 16-bit floats to float32, it raises where the dtype lacks the number, or is real and the number complex.
-  const Number& in(c10::ScalarType compute) const;
+  Number converted(c10::ScalarType compute) const;
   Number value{};
   bool present = true;
 };

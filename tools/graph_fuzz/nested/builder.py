@@ -13,6 +13,7 @@ import torch
 
 from ..inputs import cast
 from ..program import Line, Program
+from ..registration import registration
 from ..values import acceptable, evaluate, execute, has_overlap
 
 Size = tuple[int, ...]  # of one dimension, at each assignment of the symbols
@@ -25,16 +26,7 @@ _STATIC = ("1", "2", "3", "4", "8")
 _SYMBOLS = ("n", "m")
 
 
-def template(*names: str, weight: float = 1.0) -> Callable[[Template], Template]:
-    """Registers a function that writes the right side of a statement, or gives None when it has no operands for one.
-    A text that ends with ";" works in place and defines no value."""
-
-    def register(function: Template) -> Template:
-        for name in names:
-            TEMPLATES[name] = (function, weight)
-        return function
-
-    return register
+template = registration(TEMPLATES)
 
 
 def assignments(rng: Random) -> tuple[dict[str, int], ...]:

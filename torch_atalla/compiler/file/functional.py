@@ -34,7 +34,8 @@ from ..capture.shared_tensors import SharedTensors
 from ..program.ir import Launch
 from ..targets.functional.dump import Dump
 from ..targets.functional.pipeline import Compiled, compile_program
-from .emit import GoldenRecord, emit
+from .contents import GoldenRecord
+from .emit import emit
 from .golden import make_golden
 from .report import make_report, merge_reports
 

@@ -29,7 +29,7 @@ from ..program.layouts import layout_of
 from ..program.sizes import Size, Symbols, lowering_with
 from ..targets.chip.noise import rounds
 from ..targets.functional.pipeline import Compiled
-from .emit import GoldenRecord
+from .contents import GoldenRecord
 
 RTOL = {torch.float64: 1e-6, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 RTOL_OTHERS = 5e-4

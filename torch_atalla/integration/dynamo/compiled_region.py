@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,10 +45,10 @@ class CompiledRegion(torch.nn.Module):
         self.inputs, self.outputs = (
             [read_spec(record, port) for port in record[what]] for what in ("inputs", "outputs")
         )
-        self.updated = [port["name"] for port in record["outputs"] if port.get("updated")]
         self.host_calls: list[Any] = record["host_calls"]
-        updated = [spec for spec, port in zip(self.outputs, record["outputs"], strict=True) if port.get("updated")]
-        self._specs = [*self.inputs, *updated]  # of the arguments
+        written = zip(self.outputs, record["outputs"], strict=True)
+        self._written = [spec for spec, port in written if port.get("updated")]  # the last arguments
+        self.updated = [spec.name for spec in self._written]
         self.arguments = [spec.name for spec in self.inputs] + self.updated
         drawn = int(record["metadata"].get(_DRAWN, 0))
         ports = port_types(self.inputs), port_types(self.outputs)
@@ -64,7 +64,7 @@ class CompiledRegion(torch.nn.Module):
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
         results = self._run(*args)
-        if results is None and (traced := self._bases_as_traced(args)) is not None:
+        if results is None and (traced := self._memory_as_traced(args)) is not None:
             results = self._run(*traced)
         if isinstance(results, list):
             return results
@@ -73,21 +73,24 @@ class CompiledRegion(torch.nn.Module):
         found = [f"{a.dtype}{list(a.shape)} on {a.device}" if isinstance(a, torch.Tensor) else repr(a) for a in args]
         raise RuntimeError(f"a compiled graph was called with {', '.join(found)}, for which it was not compiled")
 
-    def _bases_as_traced(self, args: Sequence[Any]) -> list[Any] | None:
+    def _memory_as_traced(self, args: Sequence[Any]) -> list[Any] | None:
         """Give the memory of views the size that it had in the trace, or return None if there is no such argument.
 
-        AOTAutograd passes the common memory of arguments that share it and are written. In inference mode, where views
-        do not know their base, this is the whole memory in one dimension, and the trace has it up to the last element.
+        In inference mode, views do not know the tensor that they are views of. Where some of them are written,
+        AOTAutograd passes their whole memory in one dimension. The trace has it up to the last element that they reach.
         """
-        given = {}
-        for spec, arg in zip(self._specs, args, strict=False):
-            is_memory = isinstance(arg, torch.Tensor) and arg.dim() == 1 and arg.is_contiguous()
-            if not is_memory or arg.storage_offset() or arg.nbytes != arg.untyped_storage().nbytes():
-                continue
-            reach = 1 + sum((n - 1) * stride for n, stride in zip(spec.shape, spec.strides, strict=True))
-            if spec.shape != arg.shape and not spec.dynamic and 0 < math.prod(spec.shape) and reach <= arg.numel():
-                given[id(arg)] = arg.as_strided(spec.shape, spec.strides)
-        return [given.get(id(arg), arg) for arg in args] if given else None
+        if len(args) != len(self.arguments):
+            return None
+        traced = list(map(_beginning, args, [*self.inputs, *self._written]))
+        return None if all(map(operator.is_, traced, args)) else traced
+
+
+def _beginning(arg: Any, spec: TensorSpec) -> Any:
+    """Return the part of a whole memory that the program has. Return other arguments as they are."""
+    if not isinstance(arg, torch.Tensor) or not arg.is_inference() or arg.nbytes != arg.untyped_storage().nbytes():
+        return arg
+    shorter = arg.dim() == len(spec.shape) == 1 and not spec.dynamic and spec.shape[0] < arg.shape[0]
+    return arg[: spec.shape[0]] if shorter else arg
 
 
 def check_interface(region: CompiledRegion, graph: torch.fx.Graph, updates: Sequence[str]) -> None:

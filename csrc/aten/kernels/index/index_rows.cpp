@@ -23,7 +23,7 @@ void launch_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tens
   for (int64_t d = 0; d < src.dim(); ++d) src_strides[d] = src.size(d) == 1 ? 0 : src.stride(d);
   if (c10::multiply_integers(src_sizes) == 0) return;
   IndexPutParameters parameters{.count = 1, .first_dim = dim, .combine = combine, .wrap_negative = from_end};
-  if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).in(out.scalar_type()), parameters.scaled = true;
+  if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).converted(out.scalar_type()), parameters.scaled = true;
   launch(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
          {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}}, parameters);
 }

@@ -38,8 +38,8 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   LaunchBuilder builder(kGemm, dtype, {out}, {a, b});
   if (c != nullptr) builder.input(*c);
   builder
-      .parameters(GemmParameters{.alpha = ScalarParam(alpha).in(dtype),
-                                 .beta = ScalarParam(beta).in(dtype),
+      .parameters(GemmParameters{.alpha = ScalarParam(alpha).converted(dtype),
+                                 .beta = ScalarParam(beta).converted(dtype),
                                  .activation = activation,
                                  .conjugate_a = a.tensor.is_conj(),
                                  .conjugate_b = b.tensor.is_conj()})
