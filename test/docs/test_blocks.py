@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.util
 import inspect
 import re
@@ -16,6 +17,8 @@ import pytest
 import torch
 import yaml
 from page_blocks import NEEDED, NOT_RUN, PAGES, ROOT, RUN_ELSEWHERE, SETUP, Block, blocks
+
+from torch_atalla.__main__ import COMMANDS, main
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PYTHON = {page: [block for block in blocks(page) if block.language == "python"] for page in PAGES}
@@ -157,18 +160,30 @@ def test_commands_exist() -> None:
     assert wrong == [] and checked > 60
 
 
-def test_subcommands_and_options_exist() -> None:
-    """`python -m torch_atalla NAME --option`."""
-    sources = {path.stem: path.read_text() for path in (ROOT / "torch_atalla/cli").glob("*.py")}
+def test_subcommands_and_options_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m torch_atalla NAME --option`: the help of the command names the option."""
+
+    @functools.cache
+    def help_text(name: str) -> str:
+        if name not in COMMANDS:
+            return ""
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        return capsys.readouterr().out
+
     wrong, checked = [], 0
     for page, command in commands():
         found = re.match(r"(?:\w+=\S+ )*python -m torch_atalla (\w+)(.*)", command)
         if found is None:
             continue
         name, rest = found[1], found[2]
+        text = help_text(name)
         options = re.findall(r"(?<!\S)\[?(--[a-z][\w-]*)", rest)
-        text = sources.get(name, "")
-        wrong += [f"{page}: {command}: {name} has no {option}" for option in options if f'"{option}"' not in text]
+        wrong += [
+            f"{page}: {command}: {name} has no {option}"
+            for option in options
+            if text and not re.search(rf"{option}(?![\w-])", text)
+        ]
         wrong += [] if text else [f"{page}: {command}: there is no {name}"]
         checked += 1
     assert wrong == [] and checked > 20
