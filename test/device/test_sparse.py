@@ -214,6 +214,10 @@ def test_arithmetic_of_dtypes() -> None:
     both(torch.add, i, i)
     both(torch.mul, i, i)
     both(lambda p: p * 2, i)
+    several = torch.sparse_coo_tensor(torch.zeros(0, 3, dtype=torch.long), torch.tensor([1, 2, 3]), ())
+    for scalar in (torch.tensor(2).to_sparse(), torch.tensor(2.0).to_sparse(), several * 2, i):
+        both(torch.mul, several, scalar)
+        both(torch.mul, scalar, several)
     for x, y in ((i.to_dense(), i.float()), (i, i.to_dense().float()), (i, i.float())):
         with pytest.raises(RuntimeError, match=r"result type Float .*to (the desired )?output"):
             x.to("atalla").mul_(y.to("atalla"))
@@ -335,9 +339,10 @@ def test_block_errors(target: torch.layout, size: tuple[int, ...]) -> None:
     assert convert("atalla", x) == convert("cpu", x)
     if len(size) == 2 and size[0]:  # the CPU divides by other sizes
         assert convert("atalla", x.to_sparse_csr()) == convert("cpu", x.to_sparse_csr())
-    batch = torch.stack([x, x]).to_sparse_csr()
-    with pytest.raises(RuntimeError, match="for batched inputs is not supported"):
-        batch.to("atalla").to_sparse(layout=target, blocksize=(2, 2))
+    for batch in (torch.stack([x, x]).to_sparse_csr(), torch.stack([x, x]).to_sparse_csc()):
+        for method in ("to_sparse_bsr", "to_sparse_bsc"):
+            with pytest.raises(RuntimeError, match="for batched inputs is not supported"):
+                getattr(batch.to("atalla"), method)((2, 2))
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, *BLOCK_LAYOUTS], ids=str)
@@ -493,6 +498,28 @@ def test_triangular_solve(options: dict[str, bool]) -> None:
     found = torch.triangular_solve(right.to("atalla"), matrix.to("atalla"), **options)[0]
     expected = torch.triangular_solve(right, matrix.to_dense(), **options)[0]
     torch.testing.assert_close(found.cpu(), expected)
+    without_elements = torch.zeros(4, 4).to_sparse_csr().to("atalla")
+    assert torch.triangular_solve(right.to("atalla"), without_elements, **options)[0].isnan().all()
+
+
+def test_sampled_batches() -> None:
+    """One pattern or a batch of patterns for a batch of factors; batches of other sizes are refused."""
+    pattern, a, b = torch.tensor([[1.0, 0, 2], [0, 3, 0]]), torch.randn(2, 2, 4), torch.randn(2, 4, 3)
+
+    def sample(device: str, *operands: torch.Tensor) -> torch.Tensor | str:
+        c, m, n = (operand.to(device) for operand in operands)
+        try:
+            return torch.sparse.sampled_addmm(c.to_sparse_csr(), m, n, alpha=0.5, beta=0.25).to_dense().cpu()
+        except RuntimeError as error:
+            return str(error).partition("\n")[0]
+
+    for c in (pattern, pattern.expand(1, 2, 3), pattern.expand(2, 2, 3)):
+        for m, n in ((a, b), (a[0], b[0]), (a[:1], b), (a[0], b)):
+            mine, cpu = sample("atalla", c, m, n), sample("cpu", c, m, n)
+            if isinstance(mine, torch.Tensor) and isinstance(cpu, torch.Tensor):
+                torch.testing.assert_close(mine, cpu)
+            else:
+                assert mine == cpu
 
 
 def test_diagonals() -> None:

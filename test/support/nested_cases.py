@@ -23,6 +23,7 @@ INPUTS: dict[str, list[Tensor]] = {
     "rows": components([(2, 4), (3, 4), (1, 4)]),
     "ragged": components([(2, 3), (3, 1), (1, 4)]),
     "with_empty": components([(2, 4), (0, 4), (3, 4)]),
+    "all_empty": components([(0, 4), (0, 4), (0, 4)]),
     "vectors": components([(2,), (5,), (3,)]),
     "cubes": components([(2, 3, 4), (2, 1, 4)]),
 }

@@ -68,7 +68,7 @@ Tensor kept_positions(const Tensor& lengths, int64_t longest, at::Device device)
   return at::arange(longest, lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1)).to(device);
 }
 
-Tensor nested_to_padded(const Tensor& nested, double padding, OptionalIntArrayRef output_size) {
+Tensor to_padded(const Tensor& nested, double padding, OptionalIntArrayRef output_size) {
   const auto* impl = at::native::get_nested_tensor_impl(nested);
   TORCH_CHECK(at::native::nested_tensor_impl_is_contiguous(impl),
               "for now to_padded_tensor only supports contiguous nested tensor");
@@ -91,6 +91,14 @@ Tensor nested_to_padded(const Tensor& nested, double padding, OptionalIntArrayRe
   const PaddedRows rows = padded_rows(sizes, IntArrayRef(shape).slice(1));
   out.view({-1, rows.width}).index_copy_(0, rows.indices.to(buffer.device()), buffer.view({-1, rows.width}));
   return out;
+}
+
+Tensor nested_to_padded(const Tensor& nested, double padding, OptionalIntArrayRef output_size) {
+  const Tensor& sizes = component_sizes(nested);
+  const bool has_components = sizes.dim() > 0 && sizes.numel() > 0;
+  TORCH_CHECK(!has_components || at::native::get_nested_tensor_impl(nested)->get_buffer().numel() > 0,
+              "to_padded_tensor: at least one constituent tensor should have non-zero numel");
+  return to_padded(nested, padding, output_size);
 }
 
 // With `transform_0213` the padded tensor is [components, heads, positions, width of a head].

@@ -22,6 +22,9 @@ PaddedRows padded_rows(const Tensor& sizes, IntArrayRef padded);
 // The largest size of each dimension.
 DimVector largest_sizes(const Tensor& sizes);
 
+// The padded form of a contiguous nested tensor, which may have no elements.
+Tensor to_padded(const Tensor& nested, double padding, OptionalIntArrayRef output_size = std::nullopt);
+
 // bool [components, longest]: true where a component of this length has a position. `lengths` are on the CPU.
 Tensor kept_positions(const Tensor& lengths, int64_t longest, at::Device device);
 

@@ -45,12 +45,12 @@ Tensor nested_sum(const Tensor& self, OptionalIntArrayRef dims, bool keepdim, st
   if (impl->size(0) == 0) return self;
   Tensor sizes = impl->get_nested_sizes().clone();
   sizes.select(1, -1).fill_(1);
-  return at::_nested_from_padded(at::sum(self.to_padded_tensor(0), {-1}, /*keepdim=*/true, self.scalar_type()), sizes);
+  return at::_nested_from_padded(at::sum(to_padded(self, 0), {-1}, /*keepdim=*/true, self.scalar_type()), sizes);
 }
 
 Tensor nested_sum_backward(const Tensor& grad, const Tensor& self, OptionalIntArrayRef, bool) {
   const Tensor& sizes = component_sizes(self);
-  const Tensor padded = grad.contiguous().to_padded_tensor(0);
+  const Tensor padded = to_padded(grad.contiguous(), 0);
   DimVector shape(padded.sizes().begin(), padded.sizes().end());
   shape.back() = largest_sizes(sizes).back();
   return at::_nested_from_padded(padded.expand(shape), sizes);

@@ -17,14 +17,15 @@ namespace {
 Tensor elements_to_blocks(const Tensor& self, IntArrayRef blocksize, at::Layout layout) {
   const bool by_rows = layout == at::kSparseBsr;
   const char* name = by_rows ? "sparse_compressed_to_sparse_bsr" : "sparse_compressed_to_sparse_bsc";
-  const int64_t dense_dims = self.values().dim() - 1;
-  TORCH_CHECK(self.dim() - dense_dims == 2, name, ": conversion from ", self.layout(), " to ", layout,
+  const auto [compressed_indices, plain_indices] = at::sparse_csr::getCompressedPlainIndices(self);
+  TORCH_CHECK(plain_indices.dim() == 1, name, ": conversion from ", self.layout(), " to ", layout,
               " for batched inputs is not supported");
   TORCH_CHECK(blocksize.size() == 2 && blocksize[0] > 0 && blocksize[1] > 0, name,
               ": expected a blocksize of two positive integers, got ", blocksize);
   TORCH_CHECK(self.size(0) % blocksize[0] == 0 && self.size(1) % blocksize[1] == 0, name, ": tensor sparse size (",
               self.size(0), ",", self.size(1), ") must be divisible by given blocksize (", blocksize[0], ",",
               blocksize[1], ")");
+  const int64_t dense_dims = self.values().dim() - 1;
   const Tensor elements = self.to_sparse(), places = elements._indices();
   const int64_t major = by_rows ? 0 : 1, minor = 1 - major;
   const auto blocks_along = [&](int64_t d) { return self.size(d) / blocksize[d]; };
@@ -39,7 +40,7 @@ Tensor elements_to_blocks(const Tensor& self, IntArrayRef blocksize, at::Layout 
   for (const Tensor& index : {block, inside(0), inside(1)}) position.push_back(index);
   at::index_put_(const_cast<Tensor&>(values), position, elements._values());
   const Tensor at_block = places_of(distinct, grid);
-  const bool out_int32 = at::sparse_csr::getCompressedPlainIndices(self).first.scalar_type() == at::kInt;
+  const bool out_int32 = compressed_indices.scalar_type() == at::kInt;
   const Tensor compressed = at::_convert_indices_from_coo_to_csr(at_block.select(0, 0), grid[0], out_int32);
   return at::_sparse_compressed_tensor_unsafe(compressed, at_block.select(0, 1).to(compressed.scalar_type()), values,
                                               self.sizes(), values.options().layout(layout));

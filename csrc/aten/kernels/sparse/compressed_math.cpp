@@ -40,6 +40,20 @@ Tensor any_csr_product(const Tensor& a, const Tensor& b) {
   return at::_sparse_sparse_matmul(a.to_sparse(), b.to_sparse());
 }
 
+// The batch that has the CSR matrix at each place.
+Tensor repeated_csr(const Tensor& matrix, IntArrayRef batch) {
+  if (batch.empty()) return matrix;
+  const auto repeated = [&](const Tensor& t) {
+    DimVector sizes(batch);
+    sizes.push_back(t.size(0));
+    return t.expand(sizes).contiguous();
+  };
+  DimVector sizes(batch);
+  sizes.append(matrix.sizes().begin(), matrix.sizes().end());
+  return at::_sparse_csr_tensor_unsafe(repeated(matrix.crow_indices()), repeated(matrix.col_indices()),
+                                       repeated(matrix.values()), sizes, matrix.options());
+}
+
 void check_csr_matrices(const char* op, const Tensor& a, const Tensor& b) {
   check_layout(op, a);
   check_layout(op, b);
@@ -133,20 +147,29 @@ Tensor& addmm_compressed_out(const Tensor& self, const Tensor& mat1, const Tenso
 }
 
 // beta * self + alpha * (mat1 @ mat2) where `self` has elements.
-Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+Tensor& sampled_addmm_out(const Tensor& given, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                           const Scalar& alpha, Tensor& out) {
-  TORCH_CHECK(self.layout() == at::kSparseCsr, "sampled_addmm: Expected self to be a sparse CSR tensor, got layout ",
-              self.layout());
+  TORCH_CHECK(given.layout() == at::kSparseCsr, "sampled_addmm: Expected self to be a sparse CSR tensor, got layout ",
+              given.layout());
   TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided,
               "sampled_addmm: Expected mat1 and mat2 to have strided layout, but got layouts ", mat1.layout(), " and ",
               mat2.layout());
-  TORCH_CHECK(self.scalar_type() == mat1.scalar_type() && mat1.scalar_type() == mat2.scalar_type(),
-              "sampled_addmm: Expected one dtype, but got ", self.scalar_type(), ", ", mat1.scalar_type(), " and ",
+  TORCH_CHECK(given.scalar_type() == mat1.scalar_type() && mat1.scalar_type() == mat2.scalar_type(),
+              "sampled_addmm: Expected one dtype, but got ", given.scalar_type(), ", ", mat1.scalar_type(), " and ",
               mat2.scalar_type());
-  TORCH_CHECK(mat1.dim() == mat2.dim() && mat1.dim() == self.dim() && mat1.size(-1) == mat2.size(-2) &&
-                  self.size(-2) == mat1.size(-2) && self.size(-1) == mat2.size(-1),
+  TORCH_CHECK(mat1.dim() >= 2 && mat2.dim() >= 2, "sampled_addmm: Expected mat1 and mat2 to be matrices, got a ",
+              mat1.dim(), "-D and a ", mat2.dim(), "-D tensor");
+  const auto batch_sizes = [](const Tensor& t) { return t.sizes().slice(0, t.dim() - 2); };
+  const IntArrayRef batch = batch_sizes(mat1);
+  TORCH_CHECK(batch == batch_sizes(mat2), "sampled_addmm: Expected mat1 and mat2 to have the same batch size, but got ",
+              batch, " and ", batch_sizes(mat2));
+  TORCH_CHECK(given.dim() == 2 || batch == batch_sizes(given),
+              "sampled_addmm: Expected self and mat1 to have the same batch size, but got ", batch_sizes(given),
+              " and ", batch);
+  TORCH_CHECK(mat1.size(-1) == mat2.size(-2) && given.size(-2) == mat1.size(-2) && given.size(-1) == mat2.size(-1),
               "sampled_addmm: mat1 and mat2 shapes cannot be multiplied (", mat1.sizes(), " and ", mat2.sizes(),
-              " sampled at ", self.sizes(), ")");
+              " sampled at ", given.sizes(), ")");
+  const Tensor self = given.dim() == 2 ? repeated_csr(given, batch) : given;
   const Tensor indices = self.to_sparse()._indices();
   c10::List<std::optional<Tensor>> rows, columns;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -173,6 +196,10 @@ std::tuple<Tensor&, Tensor&> triangular_solve_compressed(const Tensor& self, con
   TORCH_CHECK(is_compressed(A) && self.layout() == at::kStrided && X.layout() == at::kStrided,
               "triangular_solve: expected a dense right-hand side and a compressed sparse matrix, got layouts ",
               self.layout(), " and ", A.layout());
+  if (A._nnz() == 0) {  // singular: PyTorch's answer, also for a triangle of which the diagonal is taken as ones
+    copy_result(at::full(self.sizes(), std::numeric_limits<double>::quiet_NaN(), self.options()), X);
+    return std::tuple<Tensor&, Tensor&>(X, M);
+  }
   const Tensor dense = transpose ? A.to_dense().transpose(-2, -1) : A.to_dense();
   const Tensor found =
       at::linalg_solve_triangular(dense, self, transpose ? !upper : upper, /*left=*/true, unitriangular);

@@ -161,8 +161,9 @@ Tensor& add_coo_out(const Tensor& self, const Tensor& other, const Scalar& alpha
 Tensor& mul_coo_out(const Tensor& self, const Tensor& other, Tensor& out) {
   if (!other.is_sparse()) return mul_dense(other, self, out);
   if (!self.is_sparse()) return mul_dense(self, other, out);
+  // Of two 0-d factors, the one of several elements keeps them.
+  if (self.dim() == 0 && (other.dim() > 0 || self._nnz() == 1)) return mul_dense(scalar_value(self), other, out);
   if (other.dim() == 0) return mul_dense(scalar_value(other), self, out);
-  if (self.dim() == 0) return mul_dense(scalar_value(self), other, out);
   return mul_sparse(self, other, out);
 }
 
