@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import torch_atalla  # noqa: F401
 from torch_atalla import telemetry
@@ -329,6 +330,9 @@ def test_attention_backend() -> None:
     assert choice(q, k, v) == fused
     assert choice(q, k, v, dropout_p=0.1) == math_backend
     assert choice(q[0], k[0], v[0]) == math_backend
+    for allowed, expected in ((SDPBackend.MATH, math_backend), (SDPBackend.FLASH_ATTENTION, fused)):
+        with sdpa_kernel(allowed):
+            assert choice(q, k, v) == expected
     leaf = q.clone().requires_grad_()
     assert choice(leaf, k, v) == math_backend
     with torch.no_grad():

@@ -53,6 +53,13 @@ bool supports_fused_attention(const Tensor& query, const Tensor& key, const Tens
   return !has_mask || mask_taken(*mask, query, key);
 }
 
+// torch.nn.attention.sdpa_kernel: programs that name a fused backend of another device mean this one as well.
+bool allows_fused_attention() {
+  const at::Context& context = at::globalContext();
+  return context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() ||
+         context.userEnabledMemEfficientSDP() || context.userEnabledCuDNNSDP();
+}
+
 // Says whether the CPU would take its flash attention, whose result has the query's order of dimensions. Its other way
 // ends with a matrix product, whose result is contiguous.
 bool cpu_takes_flash(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
@@ -119,7 +126,8 @@ TORCH_LIBRARY_IMPL(aten, FuncTorchBatched, m) {
 int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,
                          const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal,
                          std::optional<double> scale, bool enable_gqa) {
-  const bool fused = supports_fused_attention(query, key, value, attn_mask, dropout_p, enable_gqa);
+  const bool fused =
+      allows_fused_attention() && supports_fused_attention(query, key, value, attn_mask, dropout_p, enable_gqa);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
