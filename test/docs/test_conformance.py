@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`make conformance` and `make triton-conformance`: how they sort tests, their exclusions, and the pages they write."""
 
+import contextlib
 import tempfile
 import unittest
 from pathlib import Path
@@ -11,6 +12,8 @@ from tools.conformance.triton import page as triton_page
 from tools.conformance.triton import runs as triton_runs
 
 SUITE = """
+import unittest
+
 import torch
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_utils import TestCase, run_tests
@@ -25,6 +28,9 @@ class TestFirst(TestCase):
 
     def test_fails_here(self, device):
         self.assertEqual(torch.ones(2, device=device).device.type, "cpu")
+
+    def test_fails_as_expected(self, device):
+        self.fail("here and on the CPU")
 
     def test_excluded(self, device):
         self.assertEqual(torch.ones(2, device=device).device.type, "cpu")
@@ -45,13 +51,24 @@ class TestSecond(TestCase):
         torch.empty(2, device=device).to_sparse().smm(torch.ones(2, 2, device=device))
 
 
+class TestSwitch(TestCase):
+    def setUp(self):
+        super(self.__class__, self).setUp()
+
+    def test_passes(self, device):
+        pass
+
+
 class TestHost(TestCase):
     def test_left_out(self):
         self.fail("is not for a device")
 
 
 instantiate_device_type_tests(TestFirst, globals())
+if "TestFirstCPU" in globals():
+    TestFirstCPU.test_fails_as_expected_cpu = unittest.expectedFailure(TestFirstCPU.test_fails_as_expected_cpu)
 instantiate_device_type_tests(TestSecond, globals())
+instantiate_device_type_tests(TestSwitch, globals())
 """
 
 
@@ -71,12 +88,14 @@ class TestConformance(unittest.TestCase):
         expected = {
             "TestFirst.test_passes_atalla": "passed",
             "TestFirst.test_fails_everywhere_atalla": "cpu",
+            "TestFirst.test_fails_as_expected_atalla": "cpu",
             "TestFirst.test_fails_here_atalla": "failed",
             "TestFirst.test_excluded_atalla": "excluded",
             "TestFirst.test_excluded_in_vain_atalla": "excluded",
             "TestFirst.test_ends_the_process_atalla": "excluded",
             "TestFirst.test_skipped_atalla": "skipped",
             "TestSecond.test_uses_the_fallback_atalla": "cpu",
+            "TestSwitch.test_passes_atalla": "passed",
         }
         self.assertEqual(result.outcomes, expected)
         self.assertEqual(result.unexpected, ["TestFirst.test_excluded_in_vain_atalla"])
@@ -109,10 +128,23 @@ class TestConformance(unittest.TestCase):
 
     def test_classes_for_the_cpu_and_cuda_are_for_all_devices(self):
         given = []
-        instantiate = removed_names.for_all_devices(lambda only_for=None: given.append(only_for))
+        instantiate = removed_names.for_all_devices(lambda tests, only_for=None: given.append(only_for))
         for only_for in (("cpu", "cuda"), "cuda", ("cpu",), None):
-            instantiate(only_for=only_for)
+            instantiate(unittest.TestCase, only_for=only_for)
         self.assertEqual(given, [None, "cuda", ("cpu",), None])
+
+    def test_samples_with_one_context(self):
+        """A context of the installed torch that forbids the sample's success, inside of one that ignores exceptions."""
+        contexts = (
+            (lambda test: contextlib.suppress(AssertionError)),
+            (lambda test: test.assertRaises(ZeroDivisionError)),
+        )
+        pair = removed_names.with_one_context(lambda: lambda sample, index: (sample, *contexts))()
+        for divisor in (0, 1):
+            sample, context = pair(divisor, 0)
+            with context(self):
+                1 / sample
+        self.assertIsNone(removed_names.with_one_context(lambda: None)())
 
     def test_page_lists_the_exclusions(self):
         """The page has every exclusion of the table, and a row for each suite, in which no test failed."""

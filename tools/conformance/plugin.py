@@ -42,7 +42,7 @@ def is_chosen(test: str) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
     torch_atalla.chip.set_num_threads(1)
-    restore(Path(config.args[0]).parent)
+    restore(Path(config.args[0]))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:

@@ -15,6 +15,7 @@ import pytest
 import torch_atalla
 
 SECONDS = 300
+EXPECTED_FAILURE = "upstream expects the failure"
 
 
 def out_of_time(*_: object) -> NoReturn:
@@ -40,6 +41,8 @@ def write_row(test: str, report: pytest.TestReport) -> None:
     text = ""
     if report.outcome == "skipped":
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if hasattr(report, "wasxfail"):
+            text = EXPECTED_FAILURE
     elif report.outcome == "failed":
         crash = getattr(report.longrepr, "reprcrash", None)
         text = crash.message if crash is not None else str(report.longrepr)
