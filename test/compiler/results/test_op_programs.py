@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 from example_calls import SHAPE_ONLY, core_overloads
+from export_suite import Fn
 from op_programs import NO_PROGRAM, NOT_LOWERED, Calls, calls_of, lowered, with_rule
+from opinfo_suite import OPS, samples
 from torch.utils import _pytree as pytree
 
 import torch_atalla
@@ -50,3 +52,45 @@ def test_program(name: str, tmp_path: Path) -> None:
 def test_ops_without_a_lowering() -> None:
     assert len(with_rule()) >= 150
     assert {name for name in core_overloads() if not lowered(name)} == set(NOT_LOWERED)
+
+
+# Ops of one dtype whose meta functions take several: one for each family of rules.
+ONE_DTYPE = (
+    *("addmm", "mv", "nn.functional.linear", "nn.functional.nll_loss", "nn.functional.batch_norm"),
+    *("native_layer_norm", "heaviside", "grid_sampler_3d", "index_add"),
+)
+
+
+@pytest.mark.parametrize("name", ONE_DTYPE)
+def test_refuses_several_dtypes(name: str, tmp_path: Path) -> None:
+    """A program refuses an argument in another floating-point dtype wherever eager mode does."""
+    op, refused = OPS[name], 0
+    sample = next(x for x in samples(op, torch.float32) if len(floating(as_leaves(x)[0])) > 1)
+    leaves, spec = as_leaves(sample)
+    for place in floating(leaves):
+        given = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
+        given[place] = given[place].half()
+
+        def call(module: Any, *tensors: torch.Tensor, given: list[Any] = given) -> Any:
+            left = iter(tensors)
+            first, args, kwargs = spec.unflatten([next(left) if isinstance(x, torch.Tensor) else x for x in given])
+            return op.op(first, *args, **kwargs)
+
+        tensors = [x for x in given if isinstance(x, torch.Tensor)]
+        try:
+            call(None, *to_device(tensors, "atalla"))
+        except RuntimeError:
+            refused += 1
+            with pytest.raises((torch_atalla.loadable.ExportError, RuntimeError)):
+                torch_atalla.save_loadable(
+                    Fn(call), tmp_path / "m.atl", args=tuple(tensors), fallback="error", golden=False
+                )
+    assert refused
+
+
+def as_leaves(sample: Any) -> tuple[list[Any], Any]:
+    return pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+
+
+def floating(leaves: list[Any]) -> list[int]:
+    return [k for k, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.is_floating_point()]

@@ -110,10 +110,14 @@ def _check_sizes(node: torch.fx.Node) -> None:
 
 
 def _check_dtypes(node: torch.fx.Node, rule: RegisteredRule) -> None:
-    for arg in node.all_input_nodes:
-        value = arg.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.dtype not in rule.operands:
-            raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
+    given = [arg.meta.get("val") for arg in node.all_input_nodes]
+    dtypes = list(dict.fromkeys(value.dtype for value in given if isinstance(value, torch.Tensor)))
+    for dtype in dtypes:
+        if dtype not in rule.operands:
+            raise NotNativeError(f"dtype {dtype_name(dtype)} not taken")
+    inexact = [dtype_name(dtype) for dtype in dtypes if dtype.is_floating_point or dtype.is_complex]
+    if len(inexact) > 1 and not rule.promotes:
+        raise NotNativeError(f"arguments of the dtypes {', '.join(inexact)}, expected one")
     for result in _results(node)[:1]:
         if result.dtype not in rule.dtypes:
             raise NotNativeError(f"dtype {dtype_name(result.dtype)} not taken")

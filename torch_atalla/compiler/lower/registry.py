@@ -24,6 +24,7 @@ class RegisteredRule:
     rule: Rule
     dtypes: frozenset[torch.dtype]  # that the first result may have
     operands: frozenset[torch.dtype]  # that tensor arguments may have
+    promotes: bool  # whether tensor arguments may have several floating-point or complex dtypes
 
 
 RULES: dict[str, RegisteredRule] = {}
@@ -33,15 +34,17 @@ def lowers(
     *ops: str,
     dtypes: Iterable[torch.dtype] = REAL,
     operands: Iterable[torch.dtype] = REAL,
+    promotes: bool = False,
     namespace: str = "aten",
 ) -> Callable[[Rule], Rule]:
     """Registers a rule for overloads such as "mm.default". `dtypes`: those that the first result may have. `operands`:
-    those that tensor arguments may have. `namespace`: the library that defines the op; a rule does not need it to be
-    there."""
+    those that tensor arguments may have. `promotes`: the rule takes arguments of several floating-point or complex
+    dtypes as eager mode does; others leave those to the recording, in which the adaptor converts or refuses them.
+    `namespace`: the library that defines the op; a rule does not need it to be there."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
-            RULES[f"{namespace}.{op}"] = RegisteredRule(rule, frozenset(dtypes), frozenset(operands))
+            RULES[f"{namespace}.{op}"] = RegisteredRule(rule, frozenset(dtypes), frozenset(operands), promotes)
         return rule
 
     return register

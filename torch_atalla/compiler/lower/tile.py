@@ -24,7 +24,7 @@ _NEW = {
 }
 
 
-@lowers("tile_program_copy.default", namespace="atalla", dtypes=ALL, operands=ALL)
+@lowers("tile_program_copy.default", namespace="atalla", dtypes=ALL, operands=ALL, promotes=True)
 def tile_program_copy(
     ctx: LoweringContext,
     node: torch.fx.Node,

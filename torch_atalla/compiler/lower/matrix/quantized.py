@@ -14,7 +14,7 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _HELD = (*_FLOATS, torch.int8, torch.uint8)
 
 
-@lowers("quantized_linear.default", dtypes=_FLOATS, operands=_HELD, namespace="atalla")
+@lowers("quantized_linear.default", dtypes=_FLOATS, operands=_HELD, promotes=True, namespace="atalla")
 def quantized_linear(
     ctx: LoweringContext,
     node: torch.fx.Node,

@@ -91,11 +91,20 @@ def _parameters(entry: Support, scalars: list[Any]) -> dict[str, Any]:
     return given
 
 
-@lowers("where.self")
+@lowers("where.self", promotes=True)
 def where(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
     entry = ctx.support.get("aten.where.self")
     if entry is None:
         raise NotNativeError("no native kernel")
+    return lower_pointwise(ctx, node, entry, arguments)
+
+
+@lowers("heaviside.default")
+def heaviside(ctx: LoweringContext, node: torch.fx.Node, **arguments: Any) -> Value:
+    """In eager mode, the only formula of two tensors without type promotion."""
+    entry = ctx.support.get("aten.heaviside.default")
+    if entry is None or arguments["self"].dtype != arguments["values"].dtype:
+        raise NotNativeError("arguments of two dtypes, expected one")
     return lower_pointwise(ctx, node, entry, arguments)
 
 
@@ -109,7 +118,7 @@ def hardtanh(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, min_val:
     return _launch(ctx, node, entry.kernel, entry, [self], bounds, self.dtype)
 
 
-@lowers("clamp.Tensor", dtypes=FLOATING | INTEGER)
+@lowers("clamp.Tensor", dtypes=FLOATING | INTEGER, promotes=True)
 def clamp_tensor(
     ctx: LoweringContext,
     node: torch.fx.Node,

@@ -25,14 +25,14 @@ def clone(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, **_: Any) -
     return self
 
 
-@lowers("copy.default", "expand_copy.default", dtypes=ALL, operands=ALL)
+@lowers("copy.default", "expand_copy.default", dtypes=ALL, operands=ALL, promotes=True)
 def copy(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value | None = None, **_: Any) -> Value:
     out = ctx.result_of(node)
     ctx.copy(out, self if src is None else src)
     return out
 
 
-@lowers("cat.default", dtypes=ALL, operands=ALL)
+@lowers("cat.default", dtypes=ALL, operands=ALL, promotes=True)
 def cat(ctx: LoweringContext, node: torch.fx.Node, *, tensors: list[Value], dim: int) -> Value:
     """One copy an input into its slice of the result."""
     val = node.meta["val"]
@@ -62,7 +62,7 @@ def constant_pad_nd(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, p
     return out
 
 
-@lowers("slice_scatter.default", "select_scatter.default", dtypes=ALL, operands=ALL)
+@lowers("slice_scatter.default", "select_scatter.default", dtypes=ALL, operands=ALL, promotes=True)
 def scatter_into_view(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value, **place: Any) -> Value:
     out = ctx.new_value(dense_meta(self.meta))
     ctx.copy(out, self)
