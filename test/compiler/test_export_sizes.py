@@ -151,3 +151,16 @@ def test_meta_tensor_of_a_size_that_a_guard_has_fixed() -> None:
     for meta in (exact_meta(given), dense_meta(given)):
         assert all(type(number) is int for number in (*meta.shape, *meta.stride()))
         assert meta.expand(2, 6).stride() == (6, 1)
+
+
+def test_size_with_one_value_in_its_range(tmp_path: Path) -> None:
+    """The meta function of layer_norm replaces `n // 2` by 1, since n is 2 or 3."""
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] == x.shape[1])
+        half = x.split(x.shape[0] // 2, 0)[0]
+        return nn.functional.layer_norm(half, half.shape[-2:])
+
+    module, sizes = Fn(forward), {0: Dim.AUTO, 1: Dim.AUTO, 2: Dim.AUTO}
+    program = load(module, (torch.randn(3, 3, 5),), tmp_path, ((sizes,),), golden=False)
+    check(program, module, (torch.randn(3, 3, 4),))

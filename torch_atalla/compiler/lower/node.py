@@ -14,7 +14,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..program.layouts import layout_of
-from ..program.sizes import size_of_data, to_size
+from ..program.sizes import size_of_data, to_size, within_ranges
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
@@ -50,7 +50,7 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
     if value is None:
         return None
     found, sizes = value.operand(), layout_of(exported)[0]
-    if (found.sizes, found.dtype) != (sizes, exported.dtype):
+    if found.dtype != exported.dtype or not _same_sizes(found.sizes, sizes):
         if exported is not _results(node)[0]:
             return value  # statistics for gradients, which upstream's meta functions know in part
         raise ExportError(
@@ -62,6 +62,11 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
     if not ctx.keep_strides or is_view(target) or not is_non_overlapping_and_dense(exported):
         return value
     return ctx.with_strides(value, exported)
+
+
+def _same_sizes(found: tuple[int, ...], exported: tuple[int, ...]) -> bool:
+    """Upstream's meta functions replace an expression of symbols by its only value in some results, not in all."""
+    return found == exported or tuple(map(within_ranges, found)) == tuple(map(within_ranges, exported))
 
 
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:

@@ -263,6 +263,17 @@ def to_symint(value: int) -> int | torch.SymInt:
     return env.create_symintnode(value.expr, hint=int(value.expr.xreplace(env.backed_var_to_val)))
 
 
+def within_ranges(size: int) -> int:
+    """The number that a size is at all values of its symbols if it is one number, otherwise the size itself."""
+    symbols = _current.get()
+    if not isinstance(size, Size) or symbols is None:
+        return size
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    bounds = bound_sympy(size.expr, symbols.ranges())
+    return int(bounds.lower) if bounds.lower == bounds.upper else size
+
+
 def to_bytes(value: int | torch.SymInt) -> int:
     """As to_size, for the bytes of a piece of memory: of bounded sizes, the int is the most that they can need."""
     return bounded_bytes(to_size(value))
