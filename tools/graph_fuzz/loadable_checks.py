@@ -40,6 +40,7 @@ class Coverage:
     ops: Counter[str] = field(default_factory=Counter)
     passes: Counter[str] = field(default_factory=Counter)
     dtypes: Counter[str] = field(default_factory=Counter)
+    refused_sizes: Counter[str] = field(default_factory=Counter)  # sets of sizes that a program refused, by check
 
 
 COVERAGE = Coverage()
@@ -129,6 +130,7 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
         except ValueError as error:  # beyond the sizes for which the ops stay the same a call is refused
             if takes(source, resized) and not (str(error).startswith("method ") and "expected" in str(error)):
                 raise
+            COVERAGE.refused_sizes[level] += 1
             continue
         also = [
             value.stride() if meta is not None and meta != first.stride() else same

@@ -53,6 +53,7 @@ def report(results: Results, generator: Generator, templates: int, transferred: 
     missing = sorted(wanted - seen)
     passes = sorted(results.coverage.get("passes", {}))
     dtypes: Counter[str] = results.coverage.get("dtypes", Counter())
+    sizes: Counter[str] = results.coverage.get("refused_sizes", Counter())
     rate = results.cases / results.seconds if results.seconds else 0.0
     lines = [
         f"{results.cases} programs in {results.seconds:.0f} s ({rate:.1f} a second), {results.invalid} that PyTorch "
@@ -67,6 +68,7 @@ def report(results: Results, generator: Generator, templates: int, transferred: 
         f"passes that changed a program: {len(set(passes) & set(PASSES))} of {len(PASSES)}; not: "
         f"{', '.join(sorted(set(PASSES) - set(passes))) or 'none'}",
         f"dtypes of inputs and outputs: {', '.join(f'{name} {count}' for name, count in sorted(dtypes.items()))}",
+        f"sets of sizes refused: {', '.join(f'{name} {count}' for name, count in sorted(sizes.items())) or 'none'}",
         "refused:",
     ]
     for (check, why), count in results.refused.most_common(40):

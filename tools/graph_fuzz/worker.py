@@ -21,7 +21,7 @@ def prepare() -> Handler:
         if "transfers" in request:
             return {"problems": transfers.check(request["transfers"])}
         outcome = evaluate(Case(request["source"]), request["checks"])
-        coverage = {name: dict(getattr(COVERAGE, name)) for name in ("ops", "passes", "dtypes")}
+        coverage = {name: dict(counts) for name, counts in vars(COVERAGE).items()}
         for name in coverage:
             getattr(COVERAGE, name).clear()
         return outcome.to_json() | {"coverage": coverage}
