@@ -11,6 +11,7 @@ from . import (
     formulas_json,
     isa,
     isa_cpp,
+    kernel_shapes_cpp,
     kernels,
     kernels_cpp,
     kernels_json,
@@ -41,7 +42,9 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     """Write what the chip and the driver include into `out`; what depends on torch, into `extension` and `support`."""
     contracts = kernels.load(root / kernels.TABLE)
     write(out / "kernel_traits.inc", kernels_cpp.traits(contracts.kernels))
-    write(out / "kernel_shapes.inc", kernels_cpp.shapes(contracts.kernels))
+    write(out / "kernel_shapes.inc", kernel_shapes_cpp.generate(contracts.kernels))
+    write(out / "kernel_shape_texts.inc", kernels_cpp.shapes(contracts.kernels))
+    write(out / "kernel_operands.h", kernels_cpp.operands(contracts.kernels))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)

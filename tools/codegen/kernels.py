@@ -8,12 +8,15 @@ given value and the expected one, which fails the build. The chip refuses to sta
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from . import kernel_shapes
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/sim/kernels.yaml"
@@ -240,6 +243,7 @@ class Reader:
                 own_parameters.append(parameters[-1])
         self.check_operands(node, what, operands)
         self.check_parameters(node, what, parameters)
+        self.check_shapes(node, what, operands, parameters)
         program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
         return Kernel(
             names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
@@ -337,6 +341,27 @@ class Reader:
                             raise self.fail(node, f"{what}: parameters `{other}` and `{p.name}` both have {bank}{i}")
                     taken.append((slot.bank, i, p.bit, p.name))
 
+    def check_shapes(self, node: yaml.Node, what: str, operands: list[Operand], parameters: list[Parameter]) -> None:
+        """Names in expressions are integer parameters, or sizes and groups of dimensions of operands."""
+        values = {p.name: p.values for p in integers(parameters)}
+        terms: list[tuple[Operand, kernel_shapes.Size | kernel_shapes.Group]] = []
+        for operand in operands:
+            try:
+                shape = kernel_shapes.parse(operand.shape, values)
+            except kernel_shapes.ShapeError as error:
+                raise self.fail(node, f"{what}: operand `{operand.name}`: {error}") from error
+            terms += [(operand, term) for _, form in shape.forms for term in form.terms or ()]
+        known = set(values) | {term.name for _, term in terms if isinstance(term, kernel_shapes.Group)}
+        sizes = [(operand, term) for operand, term in terms if isinstance(term, kernel_shapes.Size) and not term.any]
+        known |= {term.text for _, term in sizes if term.text.isidentifier()}
+        for operand, term in sizes:
+            if unknown := kernel_shapes.names(term.text) - known:
+                raise self.fail(
+                    node,
+                    f"{what}: operand `{operand.name}`: {', '.join(sorted(unknown))} of the size `{term.text}` is "
+                    "neither a parameter nor a size of an operand",
+                )
+
     def check_unique(self, node: yaml.Node, what: str, names: list[str]) -> None:
         for name in names:
             if names.count(name) > 1:
@@ -352,6 +377,11 @@ class Reader:
             raise self.fail(node, f"{what}: program_if is `{given}`; expected an integer parameter of a kernel with an "
                                   "optional program")  # fmt: skip
         return found[0]
+
+
+def integers(parameters: Iterable[Parameter]) -> list[Parameter]:
+    """The parameters whose values are integers."""
+    return [p for p in parameters if p.slot.bank == "i" and not p.repeat]
 
 
 def load(path: Path) -> Table:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sim/device/kernel_shapes.h"
 #include "sim/device/kernel_traits.h"
 #include "sim/kernels/base/kernel.h"
 
@@ -15,6 +16,7 @@ KernelTable kernel_table();
 
 // What kernels.yaml says of a kernel.
 const KernelTraits& traits_of(uint32_t kernel);
+SizeFunction size_function_of(uint32_t kernel);
 
 // The id of the kernel of that name, or -1.
 int64_t find_kernel(const char* name);

@@ -30,10 +30,6 @@ bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc) {
 
 namespace {
 
-bool is_empty(const atalla_operand& operand) {
-  return std::find(operand.sizes, operand.sizes + operand.ndim, 0) != operand.sizes + operand.ndim;
-}
-
 atalla_status bad_count(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc) {
   return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs of %d operands, expected %d of %d to %d", kernel,
                    int{desc.n_outputs}, int{desc.n_operands}, int{traits.outputs}, int{traits.least}, int{traits.most});

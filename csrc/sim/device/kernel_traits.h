@@ -3,6 +3,7 @@
 // The properties of kernels that the chip's own code asks for, as kernels.yaml states them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -33,6 +34,10 @@ inline constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
 // The traits of the kernel of that name; version 0 for a name without an entry.
 KernelTraits kernel_traits(std::string_view kernel);
+
+inline bool is_empty(const atalla_operand& operand) {
+  return std::find(operand.sizes, operand.sizes + operand.ndim, 0) != operand.sizes + operand.ndim;
+}
 
 bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc);
 

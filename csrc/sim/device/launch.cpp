@@ -314,7 +314,9 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
   void* data[ATALLA_MAX_OPERANDS];
   const Kernel& kernel = kernels[desc->kernel];
   atalla_status status = bind_operands(kernel.name, device, *desc, data, reaches, own);
-  if (status == ATALLA_OK) status = check_contract(kernel.name, traits_of(desc->kernel), *desc, data);
+  const KernelTraits& traits = traits_of(desc->kernel);
+  if (status == ATALLA_OK) status = check_contract(kernel.name, traits, *desc, data);
+  if (status == ATALLA_OK) status = check_sizes(kernel.name, size_function_of(desc->kernel), traits, *desc, data);
   if (status == ATALLA_OK) [[likely]]
     status = kernel.run(Launch{*desc, data});
   if (status != ATALLA_OK) [[unlikely]]

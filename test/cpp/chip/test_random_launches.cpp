@@ -18,7 +18,7 @@ using atalla::sim::KernelTraits;
 
 namespace {
 
-#include "kernel_shapes.inc"
+#include "kernel_shape_texts.inc"
 
 constexpr int kLaunches = 1000;                // a kernel
 constexpr uint64_t kRoom = uint64_t{1} << 16;  // bytes of DRAM an operand

@@ -225,10 +225,11 @@ void test_refused_cats() {
   const atalla_dtype f32 = ATALLA_F32;
   const Tensor x(f32, {2, 3});
   refused(Tensor(f32, {5, 3}), {x, x}, 0, "the inputs have 4 elements in dimension 0, expected 5");
-  refused(Tensor(f32, {4, 3}), {x, x}, 1, "operand 1 has size 2 in dimension 0, expected 4 as operand 0");
-  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {2, 4})}, 0, "operand 2 has size 4 in dimension 1, expected 3");
-  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {6})}, 0, "operand 2 has 1 dimensions, expected 2");
-  for (const int64_t dim : {-1, 2}) refused(Tensor(f32, {4, 3}), {x, x}, dim, "of a tensor of 2 dimensions");
+  refused(Tensor(f32, {4, 3}), {x, x}, 1, "operand 1 (inputs) is [2, 3], expected [4]: *before of");
+  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {2, 4})}, 0, "operand 2 (inputs) is [2, 4], expected [3]: *after of");
+  refused(Tensor(f32, {4, 3}), {x, Tensor(f32, {6})}, 0, "operand 2 (inputs) is [6], expected 2 dimensions");
+  refused(Tensor(f32, {4, 3}), {x, x}, -1, "operand 0 (out) is [4, 3], expected a dimension -1");
+  refused(Tensor(f32, {4, 3}), {x, x}, 2, "operand 0 (out) is [4, 3], expected a dimension 2");
   refused(Tensor(f32, {}), {Tensor(f32, {})}, 0, "dim 0 of a tensor of 0 dimensions");
   refused(Tensor(f32, {4, 3}), {x, Tensor(ATALLA_I32, {2, 3})}, 0, "operand 2 of dtype", ATALLA_ERR_UNSUPPORTED);
   refused(Tensor(ATALLA_BF16, {4, 3}), {x, x}, 0, "operand 0 of dtype", ATALLA_ERR_UNSUPPORTED);

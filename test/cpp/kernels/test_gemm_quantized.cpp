@@ -119,18 +119,19 @@ void check_errors() {
   const Operands good = make(ATALLA_F32, kInt4, true, 3, 4, 8, 2, 0);
   Operands o = good;
   o.b = Tensor(ATALLA_U8, {4, 8});
-  check_error("b has 2 dimensions and begins with [4, 8], expected [4, 4]", ATALLA_ERR_ARGUMENT, o);
+  check_error("operand 2 (b) is [4, 8], expected size 4 in dimension 1: k / 2 of [n, k / 2]", ATALLA_ERR_ARGUMENT, o);
   o = good;
-  o.scales = Tensor(ATALLA_F32, {3, 4});
+  o.scales = o.zeros = Tensor(ATALLA_F32, {3, 4});
   check_error("k is 8, expected a multiple of 3 groups and of 2", ATALLA_ERR_ARGUMENT, o);
   o = good;
   o.zeros = Tensor(ATALLA_F32, {2, 5});
-  check_error("zeros has 2 dimensions and begins with [2, 5], expected [2, 4]", ATALLA_ERR_ARGUMENT, o);
+  check_error("operand 4 (zeros) is [2, 5], expected size 4 in dimension 1: n of [g, n]", ATALLA_ERR_ARGUMENT, o);
   o = good;
   o.b = Tensor(ATALLA_I32, {4, 4});
   check_error("operand 2 of dtype int32", ATALLA_ERR_UNSUPPORTED, o);
   o = good;
   o.encoding = kInt8;
+  o.b = Tensor(ATALLA_U8, {4, 8});
   check_error("b is uint8, expected int8 for its encoding", ATALLA_ERR_UNSUPPORTED, o);
   for (const int64_t code : {-1, 5}) {
     o = good;

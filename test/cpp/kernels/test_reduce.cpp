@@ -257,7 +257,7 @@ void test_threads() {
 void test_errors() {
   Tensor in(ATALLA_F32, {3, 4}), wrong(ATALLA_F32, {3, 4});
   CHECK_EQ(reduce("reduce.sum", ATALLA_F32, {&wrong, &in}, 1), ATALLA_ERR_ARGUMENT);
-  CHECK(last_error().find("size 3 in dimension 0, expected 1") != std::string::npos);
+  CHECK(last_error().find("is [3, 4], expected size 1 in dimension 0: a reduced dimension") != std::string::npos);
   CHECK_EQ(reduce("reduce.sum", ATALLA_F32, {&wrong, &in}, 4), ATALLA_ERR_ARGUMENT);
   Tensor out = output(ATALLA_I32, in, 1);
   CHECK_EQ(reduce("reduce.var", ATALLA_I32, {&out, &in}, 1), ATALLA_ERR_UNSUPPORTED);

@@ -65,11 +65,12 @@ struct Table {
   Isa isa;
   std::vector<Kernel> kernels;  // in the order of the families; the index is the id
   std::vector<KernelTraits> traits;
+  std::vector<SizeFunction> sizes;
   std::vector<uint32_t> by_name;  // ids, sorted by name
 };
 
 Table build() {
-  Table table{choose(), {}, {}, {}};
+  Table table{choose(), {}, {}, {}, {}};
   for (const auto family : kFamiliesOf[static_cast<int>(table.isa)]) {
     const KernelTable kernels = family();
     table.kernels.insert(table.kernels.end(), kernels.begin(), kernels.end());
@@ -86,6 +87,7 @@ Table build() {
   }
   for (const Kernel& kernel : table.kernels) {
     table.traits.push_back(kernel_traits(kernel.name));
+    table.sizes.push_back(size_function(kernel.name));
     if (table.traits.back().version == 0) {
       fprintf(stderr, "atalla: kernel \"%s\" has no contract in kernels.yaml\n", kernel.name);
       abort();
@@ -105,6 +107,7 @@ const Table& table() {
 [[gnu::cold]] KernelTable kernel_table() { return table().kernels; }
 
 const KernelTraits& traits_of(uint32_t kernel) { return table().traits[kernel]; }
+SizeFunction size_function_of(uint32_t kernel) { return table().sizes[kernel]; }
 
 int64_t find_kernel(const char* name) {
   const Table& all = table();
