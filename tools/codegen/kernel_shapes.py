@@ -6,7 +6,8 @@
 [ceil(n / 32), k, 32]       expressions of sizes and integer parameters: + - * /, ceil, min, max, rank(*name)
 [*before, n@dim, *after]    the place of a size is a parameter; a tensor without dimensions counts as one of size 1
 [*i@reduced]                size 1 in the dimensions of a mask
-[n, _]                      any size
+    [n, _]                      any size
+[*_o]                       as many dimensions as *o has, of any sizes
 [n] if offsets else [b]     by a parameter: a bool, `mode == sum`, or `mode in (sum, mean)`
 one value                   one element, in any number of dimensions
 """
@@ -40,14 +41,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Group:
-    """Any number of dimensions. `mask` is the parameter whose bits mark dimensions of size 1, or empty."""
+    """Any number of dimensions. `mask` is the parameter whose bits mark dimensions of size 1, or empty. Of the sizes
+    `any`, only their number counts."""
 
     name: str
     mask: str = ""
+    any: bool = False
 
     @property
     def text(self) -> str:
-        return f"*{self.name}"
+        return f"*_{self.name}" if self.any else f"*{self.name}"
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,8 @@ def _term(text: str, parameters: Mapping[str, tuple[str, ...]]) -> Size | Group:
         raise ShapeError(
             f"the place `{place}` is not an integer parameter; those are {', '.join(parameters) or 'none'}"
         )
-    if match := re.fullmatch(r"\*([a-z]\w*)", before):
-        return Group(match[1], place)
+    if match := re.fullmatch(r"\*(_?)([a-z]\w*)", before):
+        return Group(match[2], place, bool(match[1]))
     if before != "_":
         expression(before)
     return Size(before, place)

@@ -125,6 +125,8 @@ class _Body:
                 )
             if term.mask:
                 return f"check.skip_to_last({rest});"
+            if term.any:
+                return f"check.same_rank(g_{term.name}, {rest});"
             if isinstance(following, Size) and following.place:
                 return f'check.group_before(&g_{term.name}, "{term.text}", {self.parameter(following.place)});'
             return f'check.group(&g_{term.name}, "{term.text}", {rest});'

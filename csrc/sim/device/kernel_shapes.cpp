@@ -90,6 +90,13 @@ class SizeCheck {
 
   // All dimensions but the last `rest`.
   void group(Dims* dims, const char* term, int rest) { take(dims, term, ndim_ - rest - dim_); }
+  // As many dimensions as `dims` has.
+  void same_rank(const Dims& dims, int rest) {
+    const int count = ndim_ - rest - dim_;
+    if (failed() || dims.count < 0) return;
+    if (dims.count != count) fail("%d dimensions: %s", ndim_ - count + dims.count, shape_);
+    dim_ += count;
+  }
   // The dimensions before dimension `place`, which a parameter gives.
   void group_before(Dims* dims, const char* term, int64_t place) {
     if (failed()) return;

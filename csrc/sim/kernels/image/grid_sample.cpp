@@ -5,8 +5,11 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/image/grid_sample.h"
 
+
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Operand = GridSampleOperands;
 
 template <class T, class S>
 struct GridSampler {
@@ -17,10 +20,10 @@ struct GridSampler {
 
   // Points [x0, x0 + n) of row (b, z, y).
   void find(int64_t b, int64_t z, int64_t y, int64_t x0, int64_t n, GridTaps<T>& taps) const {
-    const atalla_operand& g = l.operand(2);
+    const atalla_operand& g = l.operand(Operand::kGrid);
     for (int64_t i = 0; i < n; ++i) {
-      const S* at =
-          l.ptr<const S>(2) + b * g.strides[0] + z * g.strides[1] + y * g.strides[2] + (x0 + i) * g.strides[3];
+      const S* at = l.ptr<const S>(Operand::kGrid) + b * g.strides[0] + z * g.strides[1] + y * g.strides[2] +
+                    (x0 + i) * g.strides[3];
       AxisTaps<T> t[kSpatialDims];
       t[0] = {{0}, {T(1)}, {T(0)}, 1};
       for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
@@ -60,7 +63,7 @@ struct GridSampler {
   }
 
   void run() const {
-    const atalla_operand &o = l.operand(0), &in = l.operand(1);
+    const atalla_operand &o = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
     const int64_t width = o.sizes[4], rows = o.sizes[0] * o.sizes[2] * o.sizes[3];
     const int64_t cost = width * o.sizes[1] * (spatial == 2 ? 4 : 8) + width * 16;
     parallel_for(rows, grain_for(cost), [&](int64_t begin, int64_t end) {
@@ -72,11 +75,11 @@ struct GridSampler {
           const int64_t n = width - x < kGridBlock ? width - x : kGridBlock;
           find(b, z, y, x, n, taps);
           for (int64_t c = 0; c < o.sizes[1]; ++c) {
-            const S* image = l.ptr<const S>(1) + b * in.strides[0] + c * in.strides[1];
+            const S* image = l.ptr<const S>(Operand::kInput) + b * in.strides[0] + c * in.strides[1];
             if (mode == GridMode::kNearest) pick(taps, image, n, line);
             else gather(taps, image, n, line);
-            S* out = l.ptr<S>(0) + b * o.strides[0] + c * o.strides[1] + z * o.strides[2] + y * o.strides[3] +
-                     x * o.strides[4];
+            S* out = l.ptr<S>(Operand::kOut) + b * o.strides[0] + c * o.strides[1] + z * o.strides[2] +
+                     y * o.strides[3] + x * o.strides[4];
             store_run(line, n, out, o.dtype, o.strides[4]);
           }
         }
@@ -87,10 +90,10 @@ struct GridSampler {
 
 atalla_status run_grid_sample(const Launch& l) {
   const char* name = "grid_sample";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1), &grid = l.operand(2);
-  ATALLA_CHECK(check_images(name, out, in));
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput),
+                       &grid = l.operand(Operand::kGrid);
   const GridSampleParameters p = GridSampleParameters::read(l.desc);
-  ATALLA_CHECK(check_grid(name, p, grid, out, in));
+  ATALLA_CHECK(check_grid(name, grid, in));
   if (element_count(out) == 0) return ATALLA_OK;
   with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
@@ -105,7 +108,7 @@ atalla_status run_grid_sample(const Launch& l) {
 
 // Places and weights of each point once; a tap is fetched by the SDMA, multiplied and added.
 void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[0], &grid = d.operands[2];
+  const atalla_operand &out = d.operands[Operand::kOut], &grid = d.operands[Operand::kGrid];
   const uint64_t taps = grid_taps(GridSampleParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
   cost.bytes_read += operand_bytes(grid) + points * taps * item;

@@ -119,16 +119,16 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   return t;
 }
 
-// That the grid has a point for each place of `points`, and `image` elements to sample.
-inline atalla_status check_grid(const char* name, const GridSampleParameters& p, const atalla_operand& grid,
-                                const atalla_operand& points, const atalla_operand& image) {
-  bool fits = grid.ndim == kImageDims && grid.sizes[0] == points.sizes[0] && (grid.sizes[4] == 2 || grid.sizes[4] == 3);
-  for (int d = 0; d < kSpatialDims && fits; ++d) {
-    fits = grid.sizes[1 + d] == points.sizes[2 + d] && image.sizes[2 + d] > 0;
-  }
+// That the grid has points of two or three coordinates, and `image` elements to sample.
+inline atalla_status check_grid(const char* name, const atalla_operand& grid, const atalla_operand& image) {
+  bool fits = grid.sizes[4] == 2 || grid.sizes[4] == 3;
+  for (int d = 0; d < kSpatialDims && fits; ++d) fits = image.sizes[2 + d] > 0;
   if (fits) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: a grid of %d dimensions, mode %lld, padding %lld", name, grid.ndim,
-                   static_cast<long long>(p.mode), static_cast<long long>(p.padding));
+  return set_error(
+      ATALLA_ERR_ARGUMENT,
+      "%s: points of %lld coordinates in an image [%lld, %lld, %lld], expected 2 or 3 and an image that is not empty",
+      name, static_cast<long long>(grid.sizes[4]), static_cast<long long>(image.sizes[2]),
+      static_cast<long long>(image.sizes[3]), static_cast<long long>(image.sizes[4]));
 }
 
 // Taps of a point, for the cost of a launch.

@@ -9,7 +9,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Operand { kGradImage, kGradGrid, kGradOut, kImage, kGrid };
+using Operand = GridSampleBackwardOperands;
 
 template <class T, class S>
 struct GridBackward {
@@ -24,8 +24,8 @@ struct GridBackward {
   void taps_of(const GridAxis<T>* axes, int64_t grid_offset, AxisTaps<T>* t) const {
     t[0] = {{0}, {T(1)}, {T(0)}, 1};
     for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
-      const int64_t coordinate = (kSpatialDims - 1 - d) * l.operand(kGrid).strides[4];
-      t[d] = axis_taps(axes[d], mode, at(kGrid, grid_offset + coordinate));
+      const int64_t coordinate = (kSpatialDims - 1 - d) * l.operand(Operand::kGrid).strides[4];
+      t[d] = axis_taps(axes[d], mode, at(Operand::kGrid, grid_offset + coordinate));
     }
   }
 
@@ -45,7 +45,7 @@ struct GridBackward {
   // f(offset in the grid, offset in the output's gradient, z, y, x) for the points of image b, in order.
   template <class F>
   void each_point(int64_t b, F&& f) const {
-    const atalla_operand &g = l.operand(kGrid), &o = l.operand(kGradOut);
+    const atalla_operand &g = l.operand(Operand::kGrid), &o = l.operand(Operand::kGradOutput);
     for (int64_t z = 0; z < o.sizes[2]; ++z) {
       for (int64_t y = 0; y < o.sizes[3]; ++y) {
         for (int64_t x = 0; x < o.sizes[4]; ++x) {
@@ -57,7 +57,7 @@ struct GridBackward {
   }
 
   bool image_gradient() const {
-    const atalla_operand &image = l.operand(kGradImage), &o = l.operand(kGradOut);
+    const atalla_operand &image = l.operand(Operand::kGradInput), &o = l.operand(Operand::kGradOutput);
     constexpr int64_t kChannels = 8;  // that share the places of the points
     const int64_t size = image.sizes[2] * image.sizes[3] * image.sizes[4];
     const int64_t groups = (image.sizes[1] + kChannels - 1) / kChannels;
@@ -73,7 +73,7 @@ struct GridBackward {
           AxisTaps<T> t[kSpatialDims];
           taps_of(plane_axis, grid_offset, t);
           T g[kChannels];
-          for (int64_t c = 0; c < n; ++c) g[c] = at(kGradOut, out_offset + (first + c) * o.strides[1]);
+          for (int64_t c = 0; c < n; ++c) g[c] = at(Operand::kGradOutput, out_offset + (first + c) * o.strides[1]);
           each_tap(t, [&](int64_t offset, int p, int q, int r) {
             const T w = t[2].weight[r] * t[1].weight[q] * t[0].weight[p];
             for (int64_t c = 0; c < n; ++c) planes[c * size + offset] += w * g[c];
@@ -83,7 +83,7 @@ struct GridBackward {
           for (int64_t z = 0; z < image.sizes[2]; ++z) {
             for (int64_t y = 0; y < image.sizes[3]; ++y) {
               const T* row = &planes[c * size + (z * image.sizes[3] + y) * image.sizes[4]];
-              S* to = l.ptr<S>(kGradImage) + b * image.strides[0] + (first + c) * image.strides[1] +
+              S* to = l.ptr<S>(Operand::kGradInput) + b * image.strides[0] + (first + c) * image.strides[1] +
                       z * image.strides[2] + y * image.strides[3];
               store_run(row, image.sizes[4], to, image.dtype, image.strides[4]);
             }
@@ -96,8 +96,9 @@ struct GridBackward {
 
   // Of the nearest pixel it is zero: its value does not follow the position, not even where it is NaN.
   void grid_gradient() const {
-    const atalla_operand &gg = l.operand(kGradGrid), &g = l.operand(kGrid), &o = l.operand(kGradOut);
-    const atalla_operand& in = l.operand(kImage);
+    const atalla_operand &gg = l.operand(Operand::kGradGrid), &g = l.operand(Operand::kGrid),
+                         &o = l.operand(Operand::kGradOutput);
+    const atalla_operand& in = l.operand(Operand::kInput);
     const int64_t width = o.sizes[4], channels = o.sizes[1];
     parallel_for(o.sizes[0] * o.sizes[2] * o.sizes[3], grain_for(width * channels * 8), [&](int64_t from, int64_t to) {
       for (int64_t row = from; row < to; ++row) {
@@ -110,16 +111,16 @@ struct GridBackward {
           const auto add = [&](int64_t offset, int p, int q, int r) {
             T product = 0;
             for (int64_t c = 0; c < channels; ++c) {
-              product += at(kGradOut, out_offset + c * o.strides[1]) *
-                         at(kImage, b * in.strides[0] + c * in.strides[1] + offset);
+              product += at(Operand::kGradOutput, out_offset + c * o.strides[1]) *
+                         at(Operand::kInput, b * in.strides[0] + c * in.strides[1] + offset);
             }
             sum[0] += product * t[0].slope[p] * t[1].weight[q] * t[2].weight[r];
             sum[1] += product * t[0].weight[p] * t[1].slope[q] * t[2].weight[r];
             sum[2] += product * t[0].weight[p] * t[1].weight[q] * t[2].slope[r];
           };
           if (mode != GridMode::kNearest) each_tap(t, add);
-          S* at_grid =
-              l.ptr<S>(kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] + x * gg.strides[3];
+          S* at_grid = l.ptr<S>(Operand::kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] +
+                       x * gg.strides[3];
           for (int k = 0; k < spatial; ++k) at_grid[k * gg.strides[4]] = convert<S>(sum[kSpatialDims - 1 - k]);
         }
       }
@@ -129,13 +130,11 @@ struct GridBackward {
 
 atalla_status run_grid_backward(const Launch& l) {
   const char* name = "grid_sample_backward";
-  const atalla_operand &grad_out = l.operand(kGradOut), &image = l.operand(kImage), &grid = l.operand(kGrid);
-  ATALLA_CHECK(check_images(name, grad_out, image));
-  const bool with_image = l.data[kGradImage] != nullptr;
-  if (with_image) ATALLA_CHECK(check_same_sizes(name, l, kImage, kGradImage));
-  ATALLA_CHECK(check_same_sizes(name, l, kGrid, kGradGrid));
+  const atalla_operand &image = l.operand(Operand::kInput),
+                       &grid = l.operand(Operand::kGrid);
+  const bool with_image = l.data[Operand::kGradInput] != nullptr;
   const GridSampleBackwardParameters p = GridSampleBackwardParameters::read(l.desc);
-  ATALLA_CHECK(check_grid(name, p, grid, grad_out, image));
+  ATALLA_CHECK(check_grid(name, grid, image));
   bool ok = true;
   with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
@@ -155,11 +154,11 @@ atalla_status run_grid_backward(const Launch& l) {
 
 // Each tap is read, multiplied and added for the grid, and added to the image's gradient.
 void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[kGradOut], &grid = d.operands[kGrid];
+  const atalla_operand &out = d.operands[Operand::kGradOutput], &grid = d.operands[Operand::kGrid];
   const uint64_t taps = grid_taps(GridSampleBackwardParameters::read(d), grid);
   const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
   cost.bytes_read += operand_bytes(out) + operand_bytes(grid) + 2 * points * taps * item;
-  cost.bytes_written += operand_bytes(d.operands[kGradImage]) + operand_bytes(d.operands[kGradGrid]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kGradInput]) + operand_bytes(d.operands[Operand::kGradGrid]);
   cost.tiles += 2 * points * taps;
   cost.vector_ops += 10 * taps * cost.vectors(element_count(out)) + 16 * cost.vectors(element_count(grid));
 }

@@ -3,6 +3,7 @@
 // Images as pooling and resampling see them: [n, c, d, h, w], sizes of 1 where there are fewer spatial dimensions.
 #pragma once
 
+#include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
@@ -44,20 +45,6 @@ inline const T* load_row(const Image& image, const char* from, int64_t stride, i
   if (stride == 1 && image.dtype == kRowDtype<T>) return reinterpret_cast<const T*>(from);
   load_run(from, image.dtype, stride, n, buffer);
   return buffer;
-}
-
-// That `out` and `in` are images of as many planes.
-inline atalla_status check_images(const char* name, const atalla_operand& out, const atalla_operand& in) {
-  if (out.ndim != kImageDims || in.ndim != kImageDims) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 5 and 5", name, out.ndim,
-                     in.ndim);
-  }
-  if (out.sizes[0] != in.sizes[0] || out.sizes[1] != in.sizes[1]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %lld images of %lld channels, the input %lld of %lld",
-                     name, static_cast<long long>(out.sizes[0]), static_cast<long long>(out.sizes[1]),
-                     static_cast<long long>(in.sizes[0]), static_cast<long long>(in.sizes[1]));
-  }
-  return ATALLA_OK;
 }
 
 }  // namespace

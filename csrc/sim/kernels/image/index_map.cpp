@@ -11,30 +11,32 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = FlipOperands;
+
 atalla_status reaches_outside(const char* name, const Launch& l, int d, int64_t bad) {
   return set_error(ATALLA_ERR_ARGUMENT, "%s: the result reaches element %lld of dimension %d, which has %lld", name,
-                   static_cast<long long>(bad), d, static_cast<long long>(l.operand(1).sizes[d]));
+                   static_cast<long long>(bad), d, static_cast<long long>(l.operand(Operand::kInput).sizes[d]));
 }
 
 void move_elements(const Launch& l, IndexMap& map) {
-  switch (dtype_size(l.operand(0).dtype)) {
+  switch (dtype_size(l.operand(Operand::kOut).dtype)) {
     case 1:
-      return map.run(l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
+      return map.run(l.ptr<uint8_t>(Operand::kOut), l.ptr<const uint8_t>(Operand::kInput));
     case 2:
-      return map.run(l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
+      return map.run(l.ptr<uint16_t>(Operand::kOut), l.ptr<const uint16_t>(Operand::kInput));
     case 4:
-      return map.run(l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
+      return map.run(l.ptr<uint32_t>(Operand::kOut), l.ptr<const uint32_t>(Operand::kInput));
     case 8:
-      return map.run(l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
+      return map.run(l.ptr<uint64_t>(Operand::kOut), l.ptr<const uint64_t>(Operand::kInput));
     default:
-      return map.run(l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
+      return map.run(l.ptr<Complex<double>>(Operand::kOut), l.ptr<const Complex<double>>(Operand::kInput));
   }
 }
 
 // pieces(d, pieces): fills in up to kMaxPieces pieces of dimension d, and returns how many.
 template <class F>
 atalla_status run_pieces(const char* name, const Launch& l, F&& pieces) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   IndexMap map;
   for (int d = 0; d < out.ndim; ++d) {
@@ -51,7 +53,7 @@ atalla_status run_pieces(const char* name, const Launch& l, F&& pieces) {
 // f(d, i): the index of in in dimension d that index i of out takes.
 template <class F>
 atalla_status run_tables(const char* name, const Launch& l, F&& f) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   int64_t entries = 0;
   for (int d = 0; d < out.ndim; ++d) entries += out.sizes[d];
@@ -69,18 +71,10 @@ atalla_status run_tables(const char* name, const Launch& l, F&& f) {
 
 int64_t within(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
-atalla_status check_map(const char* name, const Launch& l, bool same_sizes) {
-  if (same_sizes) return check_same_sizes(name, l, 0, 1);
-  if (l.operand(0).ndim == l.operand(1).ndim) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: the result has %d dimensions, the input %d", name, l.operand(0).ndim,
-                   l.operand(1).ndim);
-}
-
 atalla_status run_flip(const Launch& l) {
-  ATALLA_CHECK(check_map("flip", l, true));
   const int64_t mask = FlipParameters::read(l.desc).flipped;
   return run_pieces("flip", l, [&](int d, MapPiece* piece) {
-    const int64_t size = l.operand(1).sizes[d];
+    const int64_t size = l.operand(Operand::kInput).sizes[d];
     const bool flipped = (mask >> d & 1) != 0;
     piece[0] = {0, size, flipped ? size - 1 : 0, flipped ? -1 : 1};
     return 1;
@@ -88,10 +82,9 @@ atalla_status run_flip(const Launch& l) {
 }
 
 atalla_status run_roll(const Launch& l) {
-  ATALLA_CHECK(check_map("roll", l, true));
   const RollParameters p = RollParameters::read(l.desc);
   return run_pieces("roll", l, [&](int d, MapPiece* piece) {
-    const int64_t size = l.operand(1).sizes[d], rest = p.shift[d] % size;
+    const int64_t size = l.operand(Operand::kInput).sizes[d], rest = p.shift[d] % size;
     const int64_t shift = rest < 0 ? rest + size : rest;
     piece[0] = {0, shift, size - shift, 1};
     piece[1] = {shift, size - shift, 0, 1};
@@ -101,10 +94,9 @@ atalla_status run_roll(const Launch& l) {
 
 // What lies before and behind in mirrors it, or repeats its ends.
 atalla_status run_pad(const char* name, const Launch& l, bool mirrored) {
-  ATALLA_CHECK(check_map(name, l, false));
   const PadReflectParameters p = PadReflectParameters::read(l.desc);
   return run_pieces(name, l, [&](int d, MapPiece* piece) {
-    const int64_t out = l.operand(0).sizes[d], in = l.operand(1).sizes[d], front = p.front[d];
+    const int64_t out = l.operand(Operand::kOut).sizes[d], in = l.operand(Operand::kInput).sizes[d], front = p.front[d];
     const int64_t begin = within(front, 0, out), end = within(front + in, begin, out);
     piece[0] = {0, begin, mirrored ? front : 0, mirrored ? -1 : 0};
     piece[1] = {begin, end - begin, begin - front, 1};
@@ -118,15 +110,10 @@ atalla_status run_replicate(const Launch& l) { return run_pad("pad.replicate", l
 
 atalla_status run_nearest(const Launch& l) {
   const char* name = "resample.nearest";
-  ATALLA_CHECK(check_map(name, l, false));
-  const int64_t* sizes = l.operand(1).sizes;
-  const int64_t* outs = l.operand(0).sizes;
-  const int first = l.operand(1).ndim - 3;
+  const int64_t* sizes = l.operand(Operand::kInput).sizes;
+  const int64_t* outs = l.operand(Operand::kOut).sizes;
+  const int first = l.operand(Operand::kInput).ndim - 3;
   const ResampleNearestParameters p = ResampleNearestParameters::read(l.desc);
-  if (first < 0) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a tensor of %d dimensions, expected at least 3", name,
-                     l.operand(1).ndim);
-  }
   const auto choose = [&](auto tag) {
     return run_tables(name, l, [&](int d, int64_t i) {
       if (d < first) return i;
@@ -138,7 +125,7 @@ atalla_status run_nearest(const Launch& l) {
 
 // Moved by the SDMA alone: every element of the result is written once, and read from where it stands.
 void cost_map(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = operand_bytes(d.operands[0]);
+  const uint64_t bytes = operand_bytes(d.operands[Operand::kOut]);
   cost.bytes_read += bytes;
   cost.bytes_written += bytes;
 }

@@ -83,13 +83,11 @@ inline PoolRow pool_row(const Pool& p, int64_t r) {
   return at;
 }
 
-inline atalla_status read_images(const char* name, const Launch& l, int in, Pool* pool) {
-  const atalla_operand &o = l.operand(0), &x = l.operand(in);
-  ATALLA_CHECK(check_images(name, o, x));
+inline void read_images(const Launch& l, int in, Pool* pool) {
+  const atalla_operand &o = l.operand(PoolMaxOperands::kOut), &x = l.operand(in);
   pool->batch = o.sizes[0], pool->channels = o.sizes[1];
-  pool->out = image_of(l, 0), pool->in = image_of(l, in);
+  pool->out = image_of(l, PoolMaxOperands::kOut), pool->in = image_of(l, in);
   for (int d = 0; d < kSpatialDims; ++d) pool->window[d].in = x.sizes[2 + d], pool->window[d].out = o.sizes[2 + d];
-  return ATALLA_OK;
 }
 
 inline atalla_status windows_do_not_fit(const char* name, const PoolWindows& w) {
@@ -99,7 +97,7 @@ inline atalla_status windows_do_not_fit(const char* name, const PoolWindows& w) 
 }
 
 inline atalla_status read_adaptive_pool(const char* name, const Launch& l, int in, Pool* pool) {
-  ATALLA_CHECK(read_images(name, l, in, pool));
+  read_images(l, in, pool);
   for (const PoolWindows& w : pool->window) {
     if (w.in == 0 && w.out > 0) return windows_do_not_fit(name, w);
   }
@@ -109,7 +107,7 @@ inline atalla_status read_adaptive_pool(const char* name, const Launch& l, int i
 // Regular windows, without dilation.
 template <class Parameters>
 atalla_status read_pool(const char* name, const Launch& l, int in, const Parameters& p, Pool* pool) {
-  ATALLA_CHECK(read_images(name, l, in, pool));
+  read_images(l, in, pool);
   for (int d = 0; d < kSpatialDims; ++d) {
     PoolWindows& w = pool->window[d];
     w.kernel = p.kernel[d], w.stride = p.stride[d], w.padding = p.padding[d];
@@ -124,7 +122,7 @@ atalla_status read_pool(const char* name, const Launch& l, int in, const Paramet
 
 // Vectors of 32 channels of the results, lines in whole blocks of positions, for the cost of a launch.
 inline uint64_t pool_vectors(const atalla_launch_desc& d, const Cost& cost) {
-  const atalla_operand& out = d.operands[0];
+  const atalla_operand& out = d.operands[PoolMaxOperands::kOut];
   const int64_t width = inner_size(out);
   if (width <= 0) return 0;
   return cost.vectors(element_count(out) / width) * cost.computed_rows(width);
@@ -138,7 +136,7 @@ inline int64_t pool_taps(const int64_t (&kernel)[kSpatialDims]) {
 inline int64_t adaptive_pool_taps(const atalla_launch_desc& d, int in) {
   int64_t n = 1;
   for (int i = 0; i < kSpatialDims; ++i) {
-    const int64_t x = d.operands[in].sizes[2 + i], o = d.operands[0].sizes[2 + i];
+    const int64_t x = d.operands[in].sizes[2 + i], o = d.operands[PoolMaxOperands::kOut].sizes[2 + i];
     n *= o > 0 ? (x + o - 1) / o : 0;
   }
   return n > 0 ? n : 1;

@@ -10,6 +10,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = PoolAverageOperands;
+
 template <class T>
 struct AveragePool {
   Pool pool;
@@ -103,9 +105,10 @@ struct AveragePool {
 atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
   const PoolAverageParameters p = adaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, 1, &pool) : read_pool(name, l, 1, p, &pool));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  switch (l.operand(1).dtype) {
+  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, Operand::kInput, &pool)
+                        : read_pool(name, l, Operand::kInput, p, &pool));
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  switch (l.operand(Operand::kInput).dtype) {
     case ATALLA_F64:
       return AveragePool<double>{pool, p.count_padding, p.divisor}.run(name);
     case ATALLA_F32:
@@ -120,8 +123,8 @@ atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
 // The array adds the taps, with the identity as weights; a scaling for each result.
 template <bool kAdaptive>
 void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[1]);
-  cost.bytes_written += operand_bytes(d.operands[0]);
+  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
   const uint64_t vectors = pool_vectors(d, cost);
   cost.vector_ops += 2 * vectors;
@@ -129,7 +132,7 @@ void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
   cost.weight_rows += cost.chip.vector_lanes;
   cost.packets += (15 + static_cast<uint64_t>(taps)) * vectors / 3;
   const uint64_t side_by_side =
-      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(inner_size(d.operands[0])));
+      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(inner_size(d.operands[Operand::kOut])));
   cost.packets +=
       cost.array_waits(static_cast<uint64_t>(taps) * vectors / std::max<uint64_t>(1, side_by_side), side_by_side);
 }

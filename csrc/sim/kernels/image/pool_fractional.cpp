@@ -10,6 +10,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = PoolFractionalMaxOperands;
+
 template <class T>
 struct FractionalPool {
   Pool pool;
@@ -94,15 +96,13 @@ struct FractionalPool {
 
 atalla_status run_fractional(const Launch& l) {
   const char* name = "pool.fractional_max";
-  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  const atalla_operand &in = l.operand(2), &samples = l.operand(3);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  const atalla_operand &in = l.operand(Operand::kInput), &samples = l.operand(Operand::kSamples);
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   Pool pool;
-  ATALLA_CHECK(read_adaptive_pool(name, l, 2, &pool));
+  ATALLA_CHECK(read_adaptive_pool(name, l, Operand::kInput, &pool));
   const PoolFractionalMaxParameters p = PoolFractionalMaxParameters::read(l.desc);
   const int64_t spatial = p.spatial_dims;
-  if ((spatial != 2 && spatial != 3) || samples.ndim != 3 || samples.sizes[0] < in.sizes[0] ||
-      samples.sizes[1] != in.sizes[1] || samples.sizes[2] != spatial) {
+  if ((spatial != 2 && spatial != 3) || samples.sizes[0] < in.sizes[0]) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the samples do not fit %lld planes of %lld dimensions", name,
                      static_cast<long long>(in.sizes[1]), static_cast<long long>(spatial));
   }
@@ -116,16 +116,16 @@ atalla_status run_fractional(const Launch& l) {
   const Image index = image_of(l, 1);
   const int dims = static_cast<int>(spatial);
   if (in.dtype == ATALLA_F64) {
-    return FractionalPool<double>{pool, index, &samples, l.ptr<const char>(3), dims}.run();
+    return FractionalPool<double>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
   }
-  return FractionalPool<float>{pool, index, &samples, l.ptr<const char>(3), dims}.run();
+  return FractionalPool<float>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
 }
 
 void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[2]) + operand_bytes(d.operands[3]);
-  cost.bytes_written += operand_bytes(d.operands[0]) + operand_bytes(d.operands[1]);
+  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]) + operand_bytes(d.operands[Operand::kSamples]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]) + operand_bytes(d.operands[Operand::kIndices]);
   const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
-  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[0]));
+  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[Operand::kOut]));
 }
 
 constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional, cost_fractional}};

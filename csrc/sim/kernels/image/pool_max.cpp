@@ -8,6 +8,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = PoolMaxOperands;
+
 template <class T>
 constexpr T kLowest = static_cast<T>(-__builtin_inf());
 template <>
@@ -189,13 +191,14 @@ struct MaxPool {
 };
 
 atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
-  const bool indices = l.operand(1).addr != 0;
+  const bool indices = l.operand(Operand::kIndices).addr != 0;
   if (indices) {
     ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
   }
   const PoolMaxParameters p = PoolMaxParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, 2, &pool) : read_pool(name, l, 2, p, &pool));
+  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, Operand::kInput, &pool)
+                        : read_pool(name, l, Operand::kInput, p, &pool));
   for (int d = 0; d < kSpatialDims && !adaptive; ++d) {
     PoolWindows& w = pool.window[d];
     w.dilation = p.dilation[d];
@@ -203,10 +206,10 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of dimension %d, dilated by %lld, holds no element", name, d,
                      static_cast<long long>(w.dilation));
   }
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const Image index = image_of(l, 1);
   const int64_t plane = pool.window[0].in * pool.window[1].in * pool.window[2].in;
-  switch (l.operand(2).dtype) {
+  switch (l.operand(Operand::kInput).dtype) {
     case ATALLA_F64:
       return MaxPool<double, int64_t>{pool, index}.run(name);
     case ATALLA_F32:
@@ -223,9 +226,10 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
 // select of those.
 template <bool kAdaptive>
 void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[2]);
-  const bool indices = d.operands[1].addr != 0;
-  cost.bytes_written += operand_bytes(d.operands[0]) + (indices ? operand_bytes(d.operands[1]) : 0);
+  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
+  const bool indices = d.operands[Operand::kIndices].addr != 0;
+  cost.bytes_written +=
+      operand_bytes(d.operands[Operand::kOut]) + (indices ? operand_bytes(d.operands[Operand::kIndices]) : 0);
   const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
   const uint64_t vectors = pool_vectors(d, cost), passes = static_cast<uint64_t>(taps) * vectors;
   cost.vector_ops += (indices ? 7u : 4u) * passes;

@@ -11,6 +11,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = PoolScatterOperands;
+
 template <class T>
 struct PoolScatter {
   Pool pool;  // windows are not used, only their sizes
@@ -60,34 +62,34 @@ struct PoolScatter {
 
 atalla_status run_scatter(const Launch& l) {
   const char* name = "pool.scatter";
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 2));
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   if (element_count(in) == 0) return set_error(ATALLA_ERR_ARGUMENT, "%s: the input is empty", name);
   Pool pool;
-  ATALLA_CHECK(read_images(name, l, 1, &pool));
+  read_images(l, Operand::kInput, &pool);
   const int64_t plane = out.sizes[2] * out.sizes[3] * out.sizes[4];
-  const IndexOperand index{l.data[2], true, 1, plane, false};
-  ATALLA_CHECK(check_index_values(name, l, 2, index, 2));
+  const IndexOperand index{l.data[Operand::kIndices], true, 1, plane, false};
+  ATALLA_CHECK(check_index_values(name, l, Operand::kIndices, index, 2));
   const bool add = PoolScatterParameters::read(l.desc).add;
   switch (in.dtype) {
     case ATALLA_F64:
-      return PoolScatter<double>{pool, index, l.operand(2).strides, add}.run();
+      return PoolScatter<double>{pool, index, l.operand(Operand::kIndices).strides, add}.run();
     case ATALLA_F32:
     case ATALLA_F16:
     case ATALLA_BF16:
-      return PoolScatter<float>{pool, index, l.operand(2).strides, add}.run();
+      return PoolScatter<float>{pool, index, l.operand(Operand::kIndices).strides, add}.run();
     default:
-      return PoolScatter<int64_t>{pool, index, l.operand(2).strides, add}.run();
+      return PoolScatter<int64_t>{pool, index, l.operand(Operand::kIndices).strides, add}.run();
   }
 }
 
 // Element by element: the SDMA fetches and stores a tile for each.
 void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[1]) + operand_bytes(d.operands[2]);
-  cost.bytes_written += operand_bytes(d.operands[0]);
-  cost.tiles += static_cast<uint64_t>(element_count(d.operands[1]));
-  if (PoolScatterParameters::read(d).add) cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[1]));
+  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]) + operand_bytes(d.operands[Operand::kIndices]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
+  cost.tiles += static_cast<uint64_t>(element_count(d.operands[Operand::kInput]));
+  if (PoolScatterParameters::read(d).add)
+    cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[Operand::kInput]));
 }
 
 constexpr Kernel kKernels[] = {{"pool.scatter", kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};

@@ -10,15 +10,16 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = ResampleLinearOperands;
+
 atalla_status check_resample(const char* name, const Launch& l) {
-  ATALLA_CHECK(check_images(name, l.operand(0), l.operand(1)));
   for (int d = 0; d < kSpatialDims; ++d) {
-    const int64_t in = l.operand(1).sizes[2 + d], out = l.operand(0).sizes[2 + d];
+    const int64_t in = l.operand(Operand::kInput).sizes[2 + d], out = l.operand(Operand::kOut).sizes[2 + d];
     if ((in > 0 && in < INT32_MAX && out < INT32_MAX) || out == 0) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld elements cannot become %lld", name, static_cast<long long>(in),
                      static_cast<long long>(out));
   }
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   return ATALLA_OK;
 }
 
@@ -26,7 +27,7 @@ atalla_status check_resample(const char* name, const Launch& l) {
 // `backward`, its transpose.
 template <class T, class F>
 atalla_status apply(const char* name, const Launch& l, bool backward, F&& fill) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   Taps<T> taps[kSpatialDims];
   for (int d = 0; d < kSpatialDims; ++d) {
@@ -46,7 +47,7 @@ atalla_status run_filter(const char* name, const Launch& l) {
   const auto fill = [&](auto& taps, int d, int64_t in, int64_t out) {
     return fill_taps(taps, kFilter, in, out, p.align_corners, p.scale[d]);
   };
-  const atalla_dtype dtype = l.operand(1).dtype;
+  const atalla_dtype dtype = l.operand(Operand::kInput).dtype;
   if constexpr (!kBackward) {
     if (dtype == ATALLA_U8) {
       return apply<int32_t>(name, l, false, [&](Taps<int32_t>& taps, int d, int64_t in, int64_t out) {
@@ -59,7 +60,8 @@ atalla_status run_filter(const char* name, const Launch& l) {
 
 template <class F>
 atalla_status run_backward(const char* name, const Launch& l, F&& fill) {
-  return l.operand(1).dtype == ATALLA_F64 ? apply<double>(name, l, true, fill) : apply<float>(name, l, true, fill);
+  return l.operand(Operand::kInput).dtype == ATALLA_F64 ? apply<double>(name, l, true, fill)
+                                                        : apply<float>(name, l, true, fill);
 }
 
 template <bool kReflect>
@@ -67,8 +69,8 @@ atalla_status run_pad_backward(const char* name, const Launch& l) {
   ATALLA_CHECK(check_resample(name, l));
   const PadReflectParameters p = PadReflectParameters::read(l.desc);
   for (int d = 0; d < kSpatialDims && kReflect; ++d) {
-    const int64_t in = l.operand(0).sizes[2 + d], front = p.front[2 + d];
-    if (front < in && l.operand(1).sizes[2 + d] - in - front < in) continue;
+    const int64_t in = l.operand(Operand::kOut).sizes[2 + d], front = p.front[2 + d];
+    if (front < in && l.operand(Operand::kInput).sizes[2 + d] - in - front < in) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld elements cannot be reflected so far", name,
                      static_cast<long long>(in));
   }
@@ -111,7 +113,7 @@ atalla_status run_average_backward(const char* name, const Launch& l) {
 
 // A multiply and an addition a tap, in each of the passes.
 void cost_resample(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[0], &in = d.operands[1];
+  const atalla_operand &out = d.operands[Operand::kOut], &in = d.operands[Operand::kInput];
   cost.bytes_read += operand_bytes(in);
   cost.bytes_written += operand_bytes(out);
   int64_t rows = element_count(in);

@@ -69,26 +69,17 @@ struct DeformedWindows {
   }
 };
 
-// That columns [n, c, k, p, q], image [n, c, h, w], offset [n, g, k, 2, p, q] and mask [n, g, k, p, q] fit together.
-inline atalla_status check_deformed(const char* name, const Launch& l, const DeformColumnsParameters& p, int columns,
-                                    int image, int offset, int mask) {
-  const atalla_operand &c = l.operand(columns), &in = l.operand(image), &o = l.operand(offset), &m = l.operand(mask);
-  bool fits = c.ndim == 5 && in.ndim == 4 && o.ndim == 6 && p.kernel[0] > 0 && p.kernel[1] > 0;
-  fits = fits && c.sizes[2] / p.kernel[1] == p.kernel[0] && c.sizes[2] % p.kernel[1] == 0 && o.sizes[3] == 2;
-  fits = fits && c.sizes[0] == in.sizes[0] && c.sizes[1] == in.sizes[1];
-  fits = fits && o.sizes[1] > 0 && in.sizes[1] % o.sizes[1] == 0;
-  const int of_offset[] = {0, 2, 4, 5}, of_mask[] = {0, 2, 3, 4}, of_columns[] = {0, 2, 3, 4};
-  const bool masked = l.data[mask] != nullptr;
-  if (masked) fits = fits && m.ndim == 5 && m.sizes[1] == o.sizes[1];
-  for (int d = 0; d < 4 && fits; ++d) {
-    fits =
-        o.sizes[of_offset[d]] == c.sizes[of_columns[d]] && (!masked || m.sizes[of_mask[d]] == c.sizes[of_columns[d]]);
-  }
-  if (fits) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT,
-                   "%s: expected columns [n, c, k, p, q] of windows of %lld x %lld elements, an image [n, c, h, w], "
-                   "offsets [n, g, k, 2, p, q] and, if any, a mask [n, g, k, p, q]",
-                   name, static_cast<long long>(p.kernel[0]), static_cast<long long>(p.kernel[1]));
+// That windows have elements, and that groups of offsets divide the channels of the image.
+inline atalla_status check_deformed(const char* name, const Launch& l, const DeformColumnsParameters& p, int image,
+                                    int offset) {
+  const int64_t channels = l.operand(image).sizes[1], groups = l.operand(offset).sizes[1];
+  if (p.kernel[0] > 0 && p.kernel[1] > 0 && groups > 0 && channels % groups == 0) return ATALLA_OK;
+  return set_error(
+      ATALLA_ERR_ARGUMENT,
+      "%s: %lld channels with %lld groups of offsets and windows of %lld x %lld elements, expected groups of "
+      "equal size and windows that are not empty",
+      name, static_cast<long long>(channels), static_cast<long long>(groups), static_cast<long long>(p.kernel[0]),
+      static_cast<long long>(p.kernel[1]));
 }
 
 }  // namespace

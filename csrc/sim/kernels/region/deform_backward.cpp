@@ -18,24 +18,24 @@ T column_at(const Launch& l, int operand, int64_t n, int64_t c, int64_t k, int64
 // Of the image.
 template <class T, class S>
 struct DeformImage {
-  enum Operand { kGradInput, kGradColumns, kOffset, kMask };
+  using Operand = DeformColumnsBackwardOperands;
   const Launch& l;
   DeformedWindows<T, S> windows;
 
   bool run() const {
     constexpr int64_t kChannels = 8;  // that share the neighbours of a window
-    const atalla_operand &image = l.operand(kGradInput), &g = l.operand(kGradColumns);
+    const atalla_operand &image = l.operand(Operand::kGradInput), &g = l.operand(Operand::kGradColumns);
     const int64_t size = image.sizes[2] * image.sizes[3], width = image.sizes[3];
-    const int64_t per_group = image.sizes[1] / l.operand(kOffset).sizes[1];
+    const int64_t per_group = image.sizes[1] / l.operand(Operand::kOffset).sizes[1];
     const int64_t block = min_of(kChannels, per_group), blocks = (per_group + block - 1) / block;
-    const int64_t tasks = image.sizes[0] * l.operand(kOffset).sizes[1] * blocks;
+    const int64_t tasks = image.sizes[0] * l.operand(Operand::kOffset).sizes[1] * blocks;
     Flag failed;
     parallel_for(tasks, grain_for(size * block), [&](int64_t from, int64_t to) {
       ScratchArray<T> planes(size * block);
       if (!planes) return failed.set();
       for (int64_t task = from; task < to; ++task) {
-        const int64_t group = task / blocks % l.operand(kOffset).sizes[1];
-        const int64_t n = task / blocks / l.operand(kOffset).sizes[1],
+        const int64_t group = task / blocks % l.operand(Operand::kOffset).sizes[1];
+        const int64_t n = task / blocks / l.operand(Operand::kOffset).sizes[1],
                       first = group * per_group + task % blocks * block;
         const int64_t channels = min_of(block, (group + 1) * per_group - first);
         for (int64_t i = 0; i < size * channels; ++i) planes[i] = T(0);
@@ -46,7 +46,7 @@ struct DeformImage {
               if (!at.inside) continue;
               const T factor = windows.factor(n, group, k, i, j);
               for (int64_t c = 0; c < channels; ++c) {
-                const T grad = factor * column_at<T, S>(l, kGradColumns, n, first + c, k, i, j);
+                const T grad = factor * column_at<T, S>(l, Operand::kGradColumns, n, first + c, k, i, j);
                 for (int m = 0; m < kCorners; ++m) {
                   if (at.has(m)) planes[c * size + at.y[m / 2] * width + at.x[m % 2]] += at.weight(m) * grad;
                 }
@@ -56,8 +56,8 @@ struct DeformImage {
         }
         for (int64_t c = 0; c < channels; ++c) {
           for (int64_t y = 0; y < image.sizes[2]; ++y) {
-            S* row =
-                l.ptr<S>(kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] + y * image.strides[2];
+            S* row = l.ptr<S>(Operand::kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] +
+                     y * image.strides[2];
             store_run(&planes[c * size + y * width], width, row, image.dtype, image.strides[3]);
           }
         }
@@ -70,41 +70,41 @@ struct DeformImage {
 // Of the offsets and of the mask.
 template <class T, class S>
 struct DeformOffsets {
-  enum Operand { kGradOffset, kGradMask, kGradColumns, kInput, kOffset, kMask };
+  using Operand = DeformOffsetBackwardOperands;
   const Launch& l;
   DeformedWindows<T, S> windows;
 
   void window(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
-    const atalla_operand &in = l.operand(kInput), &o = l.operand(kGradOffset);
+    const atalla_operand &in = l.operand(Operand::kInput), &o = l.operand(Operand::kGradOffset);
     const DeformedPoint<T> at = windows.point(n, g, k, i, j);
     const int64_t channels = in.sizes[1] / o.sizes[1];
     T along_y = 0, along_x = 0, value = 0;
     for (int64_t c = g * channels; c < (g + 1) * channels; ++c) {
-      const S* plane = l.ptr<const S>(kInput) + n * in.strides[0] + c * in.strides[1];
+      const S* plane = l.ptr<const S>(Operand::kInput) + n * in.strides[0] + c * in.strides[1];
       T v[kCorners];
       for (int m = 0; m < kCorners; ++m) {
         v[m] = at.has(m) ? convert<T>(plane[at.y[m / 2] * in.strides[2] + at.x[m % 2] * in.strides[3]]) : T(0);
       }
-      const T grad = column_at<T, S>(l, kGradColumns, n, c, k, i, j);
+      const T grad = column_at<T, S>(l, Operand::kGradColumns, n, c, k, i, j);
       along_y += grad * (at.upper_x * (v[3] - v[1]) + (T(1) - at.upper_x) * (v[2] - v[0]));
       along_x += grad * (at.upper_y * (v[3] - v[2]) + (T(1) - at.upper_y) * (v[1] - v[0]));
       if (at.inside)
         value += grad * (at.weight(0) * v[0] + at.weight(1) * v[1] + at.weight(2) * v[2] + at.weight(3) * v[3]);
     }
     const T factor = windows.factor(n, g, k, i, j);
-    S* out = l.ptr<S>(kGradOffset) + n * o.strides[0] + g * o.strides[1] + k * o.strides[2] + i * o.strides[4] +
-             j * o.strides[5];
+    S* out = l.ptr<S>(Operand::kGradOffset) + n * o.strides[0] + g * o.strides[1] + k * o.strides[2] +
+             i * o.strides[4] + j * o.strides[5];
     out[0] = convert<S>(factor * along_y);
     out[o.strides[3]] = convert<S>(factor * along_x);
-    if (l.data[kGradMask] == nullptr) return;
-    const int64_t* s = l.operand(kGradMask).strides;
-    l.ptr<S>(kGradMask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]] = convert<S>(value);
+    if (l.data[Operand::kGradMask] == nullptr) return;
+    const int64_t* s = l.operand(Operand::kGradMask).strides;
+    l.ptr<S>(Operand::kGradMask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]] = convert<S>(value);
   }
 
   void run() const {
-    const atalla_operand& o = l.operand(kGradOffset);
+    const atalla_operand& o = l.operand(Operand::kGradOffset);
     const int64_t rows = o.sizes[0] * o.sizes[1] * o.sizes[2] * o.sizes[4];
-    parallel_for(rows, grain_for(o.sizes[5] * l.operand(kInput).sizes[1] * 8), [&](int64_t from, int64_t to) {
+    parallel_for(rows, grain_for(o.sizes[5] * l.operand(Operand::kInput).sizes[1] * 8), [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
         const int64_t i = r % o.sizes[4], k = r / o.sizes[4] % o.sizes[2], g = r / o.sizes[4] / o.sizes[2] % o.sizes[1];
         const int64_t n = r / o.sizes[4] / o.sizes[2] / o.sizes[1];
@@ -117,7 +117,8 @@ struct DeformOffsets {
 atalla_status run_image(const Launch& l) {
   const char* name = "deform_columns_backward";
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(check_deformed(name, l, p, 1, 0, 2, 3));
+  ATALLA_CHECK(
+      check_deformed(name, l, p, DeformColumnsBackwardOperands::kGradInput, DeformColumnsBackwardOperands::kOffset));
   const atalla_operand& image = l.operand(0);
   if (element_count(image) == 0) return ATALLA_OK;
   bool done = true;
@@ -132,9 +133,7 @@ atalla_status run_image(const Launch& l) {
 atalla_status run_offsets(const Launch& l) {
   const char* name = "deform_offset_backward";
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(check_deformed(name, l, p, 2, 3, 4, 5));
-  ATALLA_CHECK(check_same_sizes(name, l, 4, 0));
-  if (l.data[1] != nullptr && l.data[5] != nullptr) ATALLA_CHECK(check_same_sizes(name, l, 5, 1));
+  ATALLA_CHECK(check_deformed(name, l, p, DeformOffsetBackwardOperands::kInput, DeformOffsetBackwardOperands::kOffset));
   if (l.data[1] != nullptr && l.data[5] == nullptr) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a gradient of a mask that is not given", name);
   }

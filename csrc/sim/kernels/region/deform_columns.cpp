@@ -9,7 +9,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Operand { kColumns, kInput, kOffset, kMask };
+using Operand = DeformColumnsOperands;
 constexpr int64_t kBlock = 64;  // windows whose neighbours are found together
 
 // Neighbours of a block of windows: windows are the lanes.
@@ -26,7 +26,7 @@ struct DeformColumns {
   DeformedWindows<T, S> windows;
 
   void find(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j0, int64_t count, Neighbours<T>& found) const {
-    const atalla_operand& in = l.operand(kInput);
+    const atalla_operand& in = l.operand(Operand::kInput);
     for (int64_t j = 0; j < count; ++j) {
       const DeformedPoint<T> at = windows.point(n, g, k, i, j0 + j);
       for (int c = 0; c < kCorners; ++c) {
@@ -50,8 +50,8 @@ struct DeformColumns {
   }
 
   void run() const {
-    const atalla_operand &o = l.operand(kColumns), &in = l.operand(kInput);
-    const int64_t groups = l.operand(kOffset).sizes[1], channels = o.sizes[1] / groups;
+    const atalla_operand &o = l.operand(Operand::kColumns), &in = l.operand(Operand::kInput);
+    const int64_t groups = l.operand(Operand::kOffset).sizes[1], channels = o.sizes[1] / groups;
     const int64_t rows = o.sizes[0] * groups * o.sizes[2] * o.sizes[3];
     parallel_for(rows, grain_for(o.sizes[4] * (channels * 4 + 16)), [&](int64_t from, int64_t to) {
       Neighbours<T> found;
@@ -63,9 +63,9 @@ struct DeformColumns {
           const int64_t count = min_of(kBlock, o.sizes[4] - j);
           find(n, g, k, i, j, count, found);
           for (int64_t c = g * channels; c < (g + 1) * channels; ++c) {
-            gather(found, l.ptr<const S>(kInput) + n * in.strides[0] + c * in.strides[1], count, line);
-            S* out = l.ptr<S>(kColumns) + n * o.strides[0] + c * o.strides[1] + k * o.strides[2] + i * o.strides[3] +
-                     j * o.strides[4];
+            gather(found, l.ptr<const S>(Operand::kInput) + n * in.strides[0] + c * in.strides[1], count, line);
+            S* out = l.ptr<S>(Operand::kColumns) + n * o.strides[0] + c * o.strides[1] + k * o.strides[2] +
+                     i * o.strides[3] + j * o.strides[4];
             store_run(line, count, out, o.dtype, o.strides[4]);
           }
         }
@@ -76,23 +76,23 @@ struct DeformColumns {
 
 atalla_status run_columns(const Launch& l) {
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(check_deformed("deform_columns", l, p, kColumns, kInput, kOffset, kMask));
-  const atalla_operand& in = l.operand(kInput);
-  if (element_count(l.operand(kColumns)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_deformed("deform_columns", l, p, Operand::kInput, Operand::kOffset));
+  const atalla_operand& in = l.operand(Operand::kInput);
+  if (element_count(l.operand(Operand::kColumns)) == 0) return ATALLA_OK;
   with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
     using S = decltype(storage);
-    DeformColumns<T, S>{l, {l, p, kOffset, kMask, in.sizes[2], in.sizes[3]}}.run();
+    DeformColumns<T, S>{l, {l, p, Operand::kOffset, Operand::kMask, in.sizes[2], in.sizes[3]}}.run();
   });
   return ATALLA_OK;
 }
 
 // A neighbour is fetched by the SDMA, multiplied and added; places and weights are found once for each group.
 void cost_columns(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &columns = d.operands[kColumns], &offset = d.operands[kOffset];
+  const atalla_operand &columns = d.operands[Operand::kColumns], &offset = d.operands[Operand::kOffset];
   const uint64_t elements = static_cast<uint64_t>(element_count(columns));
-  cost.bytes_read +=
-      operand_bytes(offset) + operand_bytes(d.operands[kMask]) + elements * kCorners * dtype_size(columns.dtype);
+  cost.bytes_read += operand_bytes(offset) + operand_bytes(d.operands[Operand::kMask]) +
+                     elements * kCorners * dtype_size(columns.dtype);
   cost.bytes_written += operand_bytes(columns);
   cost.tiles += elements * kCorners;
   cost.vector_ops +=

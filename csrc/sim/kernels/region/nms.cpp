@@ -12,7 +12,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Operand { kKeep, kCount, kBoxes, kOrder };
+using Operand = NmsOperands;
 
 template <class T>
 T larger(T a, T b) {
@@ -59,12 +59,13 @@ struct Boxes {
 
 template <class T, class S>
 atalla_status suppress(const Launch& l, const NmsParameters& p, const IndexOperand& order) {
-  const atalla_operand &boxes = l.operand(kBoxes), &keep = l.operand(kKeep), &places = l.operand(kOrder);
+  const atalla_operand &boxes = l.operand(Operand::kBoxes), &keep = l.operand(Operand::kKeep),
+                       &places = l.operand(Operand::kOrder);
   const int64_t n = boxes.sizes[0], limit = keep.sizes[0];
   Boxes<T> b;
   if (!b.allocate(n)) return no_memory("nms");
   for (int64_t i = 0; i < n; ++i) {
-    const S* box = l.ptr<const S>(kBoxes) + order.read(i * places.strides[0]) * boxes.strides[0];
+    const S* box = l.ptr<const S>(Operand::kBoxes) + order.read(i * places.strides[0]) * boxes.strides[0];
     const int64_t s = boxes.strides[1];
     b.x1[i] = convert<T>(box[0]), b.y1[i] = convert<T>(box[s]);
     b.x2[i] = convert<T>(box[2 * s]), b.y2[i] = convert<T>(box[3 * s]);
@@ -73,31 +74,24 @@ atalla_status suppress(const Launch& l, const NmsParameters& p, const IndexOpera
   }
   const T threshold = at_most<T>(p.iou_threshold);
   int64_t kept = 0;
-  int64_t* out = l.ptr<int64_t>(kKeep);
+  int64_t* out = l.ptr<int64_t>(Operand::kKeep);
   for (int64_t i = 0; i < n; ++i) {
     if (b.dropped[i]) continue;
     if (kept < limit) out[kept * keep.strides[0]] = order.read(i * places.strides[0]);
     ++kept;
-    if (kept >= limit && l.data[kCount] == nullptr) break;
+    if (kept >= limit && l.data[Operand::kCount] == nullptr) break;
     b.drop_behind(i, n, threshold);
   }
   for (int64_t i = kept; i < limit; ++i) out[i * keep.strides[0]] = p.fill;
-  if (l.data[kCount] != nullptr) *l.ptr<int64_t>(kCount) = kept;
+  if (l.data[Operand::kCount] != nullptr) *l.ptr<int64_t>(Operand::kCount) = kept;
   return ATALLA_OK;
 }
 
 atalla_status run_nms(const Launch& l) {
   const char* name = "nms";
-  const atalla_operand &keep = l.operand(kKeep), &boxes = l.operand(kBoxes), &order = l.operand(kOrder);
-  if (keep.ndim != 1 || boxes.ndim != 2 || boxes.sizes[1] != 4 || order.ndim != 1 || order.sizes[0] != boxes.sizes[0]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected keep [m], boxes [n, 4] and their order [n]", name);
-  }
-  if (l.data[kCount] != nullptr && element_count(l.operand(kCount)) != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a count of one element, got %lld", name,
-                     static_cast<long long>(element_count(l.operand(kCount))));
-  }
-  const IndexOperand index{l.data[kOrder], true, 1, boxes.sizes[0], false};
-  ATALLA_CHECK(check_index_values(name, l, kOrder, index, 0));
+  const atalla_operand& boxes = l.operand(Operand::kBoxes);
+  const IndexOperand index{l.data[Operand::kOrder], true, 1, boxes.sizes[0], false};
+  ATALLA_CHECK(check_index_values(name, l, Operand::kOrder, index, 0));
   const NmsParameters p = NmsParameters::read(l.desc);
   atalla_status status = ATALLA_OK;
   with_float_types(boxes.dtype, [&](auto arithmetic, auto storage) {
@@ -108,10 +102,11 @@ atalla_status run_nms(const Launch& l) {
 
 // All pairs of boxes: four comparisons, six operations and a test. How many boxes are kept, the descriptor cannot tell.
 void cost_nms(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t n = static_cast<uint64_t>(d.operands[kOrder].ndim == 1 ? d.operands[kOrder].sizes[0] : 0);
-  const uint64_t item = dtype_size(d.operands[kBoxes].dtype);
-  cost.bytes_read += operand_bytes(d.operands[kOrder]) + n * 4 * item;
-  cost.bytes_written += operand_bytes(d.operands[kKeep]) + operand_bytes(d.operands[kCount]);
+  const uint64_t n =
+      static_cast<uint64_t>(d.operands[Operand::kOrder].ndim == 1 ? d.operands[Operand::kOrder].sizes[0] : 0);
+  const uint64_t item = dtype_size(d.operands[Operand::kBoxes].dtype);
+  cost.bytes_read += operand_bytes(d.operands[Operand::kOrder]) + n * 4 * item;
+  cost.bytes_written += operand_bytes(d.operands[Operand::kKeep]) + operand_bytes(d.operands[Operand::kCount]);
   cost.tiles += n;
   cost.vector_ops += 11 * (n * (n > 0 ? n - 1 : 0) / 2 / cost.chip.vector_lanes + n);
   cost.packets += 2 * n;

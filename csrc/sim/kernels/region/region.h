@@ -76,19 +76,5 @@ struct RoundedBins {
   static int64_t clipped(int64_t x, int64_t limit) { return x < 0 ? 0 : x < limit ? x : limit; }
 };
 
-// That the results are p x q bins of each region: operands of four dimensions, as many results as regions.
-inline atalla_status check_regions(const char* name, const Launch& l, int bins, int image, int regions,
-                                   bool sensitive) {
-  const atalla_operand &o = l.operand(bins), &in = l.operand(image), &r = l.operand(regions);
-  if (o.ndim != 4 || in.ndim != 4 || r.ndim != 2 || r.sizes[1] != 5) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected bins and images of 4 dimensions, and regions [k, 5]", name);
-  }
-  const int64_t channels = sensitive ? o.sizes[1] * o.sizes[2] * o.sizes[3] : o.sizes[1];
-  if (o.sizes[0] == r.sizes[0] && channels == in.sizes[1]) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld regions with bins of %lld channels, expected %lld and %lld", name,
-                   static_cast<long long>(o.sizes[0]), static_cast<long long>(channels),
-                   static_cast<long long>(r.sizes[0]), static_cast<long long>(in.sizes[1]));
-}
-
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

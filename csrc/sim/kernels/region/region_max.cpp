@@ -11,8 +11,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum ForwardOperand { kOut, kArgmax, kInput, kRegions };
-enum BackwardOperand { kGradInput, kGradOutput, kMaxima, kGradRegions };
+using Pool = RoiPoolOperands;
+using Backward = RoiPoolBackwardOperands;
 
 int64_t place(const atalla_operand& o, int64_t k, int64_t c, int64_t i, int64_t j) {
   return k * o.strides[0] + c * o.strides[1] + i * o.strides[2] + j * o.strides[3];
@@ -37,12 +37,12 @@ T largest(const S* plane, const atalla_operand& in, int64_t top, int64_t bottom,
 
 template <class T, class S>
 void pool(const Launch& l, const Regions<T, S>& regions) {
-  const atalla_operand &o = l.operand(kOut), &in = l.operand(kInput);
+  const atalla_operand &o = l.operand(Pool::kOut), &in = l.operand(Pool::kInput);
   const int64_t height = in.sizes[2], width = in.sizes[3], channels = o.sizes[1];
   parallel_for(o.sizes[0] * channels, grain_for(height * width), [&](int64_t from, int64_t to) {
     for (int64_t task = from; task < to; ++task) {
       const int64_t k = task / channels, c = task % channels;
-      const S* plane = l.ptr<const S>(kInput) + regions.image(k) * in.strides[0] + c * in.strides[1];
+      const S* plane = l.ptr<const S>(Pool::kInput) + regions.image(k) * in.strides[0] + c * in.strides[1];
       const RoundedBins rows(regions.begin(k, 0), regions.end(k, 0), 1, o.sizes[2]);
       const RoundedBins columns(regions.begin(k, 1), regions.end(k, 1), 1, o.sizes[3]);
       for (int64_t i = 0; i < o.sizes[2]; ++i) {
@@ -51,9 +51,9 @@ void pool(const Launch& l, const Regions<T, S>& regions) {
         for (int64_t j = 0; j < o.sizes[3]; ++j) {
           int64_t left, right;
           columns.template of<T>(j, width, &left, &right);
-          int32_t* where = l.ptr<int32_t>(kArgmax) + place(l.operand(kArgmax), k, c, i, j);
+          int32_t* where = l.ptr<int32_t>(Pool::kArgmax) + place(l.operand(Pool::kArgmax), k, c, i, j);
           const T maximum = largest<T>(plane, in, top, bottom, left, right, where);
-          l.ptr<S>(kOut)[place(o, k, c, i, j)] = convert<S>(maximum);
+          l.ptr<S>(Pool::kOut)[place(o, k, c, i, j)] = convert<S>(maximum);
         }
       }
     }
@@ -62,22 +62,20 @@ void pool(const Launch& l, const Regions<T, S>& regions) {
 
 atalla_status run_pool(const Launch& l) {
   const char* name = "roi_pool";
-  ATALLA_CHECK(check_regions(name, l, kOut, kInput, kRegions, false));
-  ATALLA_CHECK(check_same_sizes(name, l, kOut, kArgmax));
   const double scale = RoiPoolParameters::read(l.desc).spatial_scale;
   atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(kOut).dtype, [&](auto arithmetic, auto storage) {
+  with_float_types(l.operand(Pool::kOut).dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    const Regions<T, decltype(storage)> regions{l, kRegions, static_cast<T>(scale)};
-    status = regions.check(name, l.operand(kInput).sizes[0]);
-    if (status == ATALLA_OK && element_count(l.operand(kOut)) > 0) pool(l, regions);
+    const Regions<T, decltype(storage)> regions{l, Pool::kRegions, static_cast<T>(scale)};
+    status = regions.check(name, l.operand(Pool::kInput).sizes[0]);
+    if (status == ATALLA_OK && element_count(l.operand(Pool::kOut)) > 0) pool(l, regions);
   });
   return status;
 }
 
 template <class T, class S>
 bool scatter(const Launch& l, const Regions<T, S>& regions) {
-  const atalla_operand &image = l.operand(kGradInput), &g = l.operand(kGradOutput);
+  const atalla_operand &image = l.operand(Backward::kGradInput), &g = l.operand(Backward::kGradOutput);
   const int64_t size = image.sizes[2] * image.sizes[3], channels = image.sizes[1];
   Flag failed;
   parallel_for(image.sizes[0] * channels, grain_for(size), [&](int64_t from, int64_t to) {
@@ -90,13 +88,13 @@ bool scatter(const Launch& l, const Regions<T, S>& regions) {
         if (regions.image(k) != n) continue;
         for (int64_t i = 0; i < g.sizes[2]; ++i) {
           for (int64_t j = 0; j < g.sizes[3]; ++j) {
-            const int32_t at = l.ptr<const int32_t>(kMaxima)[place(l.operand(kMaxima), k, c, i, j)];
-            if (at >= 0) plane[at] += convert<T>(l.ptr<const S>(kGradOutput)[place(g, k, c, i, j)]);
+            const int32_t at = l.ptr<const int32_t>(Backward::kArgmax)[place(l.operand(Backward::kArgmax), k, c, i, j)];
+            if (at >= 0) plane[at] += convert<T>(l.ptr<const S>(Backward::kGradOutput)[place(g, k, c, i, j)]);
           }
         }
       }
       for (int64_t y = 0; y < image.sizes[2]; ++y) {
-        S* row = l.ptr<S>(kGradInput) + place(image, n, c, y, 0);
+        S* row = l.ptr<S>(Backward::kGradInput) + place(image, n, c, y, 0);
         store_run(&plane[y * image.sizes[3]], image.sizes[3], row, image.dtype, image.strides[3]);
       }
     }
@@ -105,13 +103,13 @@ bool scatter(const Launch& l, const Regions<T, S>& regions) {
 }
 
 atalla_status check_maxima(const char* name, const Launch& l) {
-  const atalla_operand& o = l.operand(kMaxima);
-  const int64_t size = l.operand(kGradInput).sizes[2] * l.operand(kGradInput).sizes[3];
+  const atalla_operand& o = l.operand(Backward::kArgmax);
+  const int64_t size = l.operand(Backward::kGradInput).sizes[2] * l.operand(Backward::kGradInput).sizes[3];
   for (int64_t k = 0; k < o.sizes[0]; ++k) {
     for (int64_t c = 0; c < o.sizes[1]; ++c) {
       for (int64_t i = 0; i < o.sizes[2]; ++i) {
         for (int64_t j = 0; j < o.sizes[3]; ++j) {
-          const int32_t at = l.ptr<const int32_t>(kMaxima)[place(o, k, c, i, j)];
+          const int32_t at = l.ptr<const int32_t>(Backward::kArgmax)[place(o, k, c, i, j)];
           if (at >= -1 && at < size) continue;
           return set_error(ATALLA_ERR_FAULT_INDEX, "%s: the maximum %d of a plane of %lld elements", name, at,
                            static_cast<long long>(size));
@@ -124,15 +122,13 @@ atalla_status check_maxima(const char* name, const Launch& l) {
 
 atalla_status run_backward(const Launch& l) {
   const char* name = "roi_pool_backward";
-  ATALLA_CHECK(check_regions(name, l, kGradOutput, kGradInput, kGradRegions, false));
-  ATALLA_CHECK(check_same_sizes(name, l, kGradOutput, kMaxima));
   ATALLA_CHECK(check_maxima(name, l));
   atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(kGradInput).dtype, [&](auto arithmetic, auto storage) {
+  with_float_types(l.operand(Backward::kGradInput).dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
-    const Regions<T, decltype(storage)> regions{l, kGradRegions, T(1)};
-    status = regions.check(name, l.operand(kGradInput).sizes[0]);
-    if (status != ATALLA_OK || element_count(l.operand(kGradInput)) == 0) return;
+    const Regions<T, decltype(storage)> regions{l, Backward::kRegions, T(1)};
+    status = regions.check(name, l.operand(Backward::kGradInput).sizes[0]);
+    if (status != ATALLA_OK || element_count(l.operand(Backward::kGradInput)) == 0) return;
     if (!scatter(l, regions)) status = no_memory(name);
   });
   return status;
@@ -140,20 +136,20 @@ atalla_status run_backward(const Launch& l) {
 
 // Regions are taken to cover the image: each element is read and compared once for each region.
 void cost_pool(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[kOut], &in = d.operands[kInput];
+  const atalla_operand &out = d.operands[Pool::kOut], &in = d.operands[Pool::kInput];
   const uint64_t planes = out.ndim == 4 ? static_cast<uint64_t>(out.sizes[0] * out.sizes[1]) : 0;
   const uint64_t elements = in.ndim == 4 ? planes * static_cast<uint64_t>(in.sizes[2] * in.sizes[3]) : 0;
-  cost.bytes_read += operand_bytes(d.operands[kRegions]) + elements * dtype_size(in.dtype);
-  cost.bytes_written += operand_bytes(out) + operand_bytes(d.operands[kArgmax]);
+  cost.bytes_read += operand_bytes(d.operands[Pool::kRegions]) + elements * dtype_size(in.dtype);
+  cost.bytes_written += operand_bytes(out) + operand_bytes(d.operands[Pool::kArgmax]);
   cost.tiles += static_cast<uint64_t>(element_count(out));
   cost.vector_ops += 2 * cost.vectors(static_cast<int64_t>(elements));
 }
 
 // As `pool.scatter`, an element at a time.
 void cost_backward(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bins = static_cast<uint64_t>(element_count(d.operands[kGradOutput]));
-  cost.bytes_read += operand_bytes(d.operands[kGradOutput]) + operand_bytes(d.operands[kMaxima]);
-  cost.bytes_written += operand_bytes(d.operands[kGradInput]);
+  const uint64_t bins = static_cast<uint64_t>(element_count(d.operands[Backward::kGradOutput]));
+  cost.bytes_read += operand_bytes(d.operands[Backward::kGradOutput]) + operand_bytes(d.operands[Backward::kArgmax]);
+  cost.bytes_written += operand_bytes(d.operands[Backward::kGradInput]);
   cost.tiles += bins;
   cost.vector_ops += bins;
 }

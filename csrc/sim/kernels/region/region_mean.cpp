@@ -8,6 +8,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+constexpr int kOut = RoiAlignOperands::kOut;
 constexpr int64_t kChannels = 64;  // that share the taps of a region
 
 template <class T, class S>
@@ -18,7 +19,7 @@ struct RegionMean {
   Regions<T, S> regions;
 
   void bins_of(const RegionTaps<T, S>& region, int64_t k, int64_t c, T* line) const {
-    const atalla_operand &o = l.operand(0), &in = l.operand(image);
+    const atalla_operand &o = l.operand(kOut), &in = l.operand(image);
     const S* from = l.ptr<const S>(image) + regions.image(k) * in.strides[0];
     const BinTaps<T>&rows = region.taps[0], &columns = region.taps[1];
     for (int64_t i = 0; i < o.sizes[2]; ++i) {
@@ -40,13 +41,13 @@ struct RegionMean {
           l.ptr<int32_t>(channels)[k * s[0] + c * s[1] + i * s[2] + j * s[3]] = static_cast<int32_t>(channel);
         }
       }
-      S* to = l.ptr<S>(0) + k * o.strides[0] + c * o.strides[1] + i * o.strides[2];
+      S* to = l.ptr<S>(kOut) + k * o.strides[0] + c * o.strides[1] + i * o.strides[2];
       store_run(line, o.sizes[3], to, o.dtype, o.strides[3]);
     }
   }
 
   bool run() const {
-    const atalla_operand &o = l.operand(0), &in = l.operand(image);
+    const atalla_operand &o = l.operand(kOut), &in = l.operand(image);
     const int64_t groups = (o.sizes[1] + kChannels - 1) / kChannels;
     Flag failed;
     parallel_for(o.sizes[0] * groups, grain_for(o.sizes[2] * o.sizes[3] * kChannels * 16),
@@ -66,22 +67,29 @@ struct RegionMean {
   }
 };
 
+// Operands of a kernel whose bins have input channels of their own, and of one whose bins share them.
+struct Places {
+  int channels, image, regions;
+  explicit Places(bool sensitive)
+      : channels(sensitive ? PsRoiAlignOperands::kChannels : -1),
+        image(sensitive ? PsRoiAlignOperands::kInput : RoiAlignOperands::kInput),
+        regions(sensitive ? PsRoiAlignOperands::kRegions : RoiAlignOperands::kRegions) {}
+};
+
 template <RegionKind kKind>
 atalla_status run_mean(const Launch& l) {
   constexpr const char* kNames[] = {"roi_align", "ps_roi_align", "ps_roi_pool"};
   const char* name = kNames[static_cast<int>(kKind)];
   const RegionRule rule = RegionRule::read(l.desc, kKind, false);
-  const int image = rule.sensitive() ? 2 : 1;
-  ATALLA_CHECK(check_regions(name, l, 0, image, image + 1, rule.sensitive()));
-  if (rule.sensitive()) ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  const Places places(rule.sensitive());
   atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(0).dtype, [&](auto arithmetic, auto storage) {
+  with_float_types(l.operand(kOut).dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
     using S = decltype(storage);
-    const Regions<T, S> regions{l, image + 1, static_cast<T>(rule.scale)};
-    status = regions.check(name, l.operand(image).sizes[0]);
-    if (status != ATALLA_OK || element_count(l.operand(0)) == 0) return;
-    if (!RegionMean<T, S>{l, rule, rule.sensitive() ? 1 : -1, image, regions}.run()) status = no_memory(name);
+    const Regions<T, S> regions{l, places.regions, static_cast<T>(rule.scale)};
+    status = regions.check(name, l.operand(places.image).sizes[0]);
+    if (status != ATALLA_OK || element_count(l.operand(kOut)) == 0) return;
+    if (!RegionMean<T, S>{l, rule, places.channels, places.image, regions}.run()) status = no_memory(name);
   });
   return status;
 }
@@ -89,16 +97,16 @@ atalla_status run_mean(const Launch& l) {
 // A tap is fetched by the SDMA, multiplied and added.
 template <RegionKind kKind>
 void cost_mean(const atalla_launch_desc& d, Cost& cost) {
-  const int image = kKind == RegionKind::kAlign ? 1 : 2;
-  const atalla_operand& out = d.operands[0];
-  const uint64_t taps = region_taps(RegionRule::read(d, kKind, false), out, d.operands[image]);
+  const Places places(kKind != RegionKind::kAlign);
+  const atalla_operand& out = d.operands[kOut];
+  const uint64_t taps = region_taps(RegionRule::read(d, kKind, false), out, d.operands[places.image]);
   const uint64_t bins = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += operand_bytes(d.operands[image + 1]) + bins * taps * dtype_size(out.dtype);
+  cost.bytes_read += operand_bytes(d.operands[places.regions]) + bins * taps * dtype_size(out.dtype);
   cost.bytes_written += operand_bytes(out);
-  if (image == 2) cost.bytes_written += operand_bytes(d.operands[1]);
+  if (places.channels >= 0) cost.bytes_written += operand_bytes(d.operands[places.channels]);
   cost.tiles += bins * taps;
   cost.vector_ops +=
-      (2 * taps + 1) * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(d.operands[image + 1]));
+      (2 * taps + 1) * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(d.operands[places.regions]));
 }
 
 template <RegionKind kKind>

@@ -9,7 +9,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum Operand { kGradInput, kGradOutput, kRegions };
+using Operand = RoiAlignBackwardOperands;
 constexpr int64_t kChannels = 8;  // that share the taps of a region
 
 template <class T, class S>
@@ -20,12 +20,12 @@ struct RegionMeanBackward {
 
   // Adds bin i, j of channel c to the plane of an image.
   void add_bin(const RegionTaps<T, S>& region, int64_t k, int64_t c, int64_t i, int64_t j, T* plane) const {
-    const atalla_operand& g = l.operand(kGradOutput);
+    const atalla_operand& g = l.operand(Operand::kGradOutput);
     const BinTaps<T>&rows = region.taps[0], &columns = region.taps[1];
     const S value =
-        l.ptr<const S>(kGradOutput)[k * g.strides[0] + c * g.strides[1] + i * g.strides[2] + j * g.strides[3]];
+        l.ptr<const S>(Operand::kGradOutput)[k * g.strides[0] + c * g.strides[1] + i * g.strides[2] + j * g.strides[3]];
     const T grad = convert<T>(value) / region.divisor(i, j);
-    const int64_t width = l.operand(kGradInput).sizes[3];
+    const int64_t width = l.operand(Operand::kGradInput).sizes[3];
     for (int64_t a = rows.begin(i); a < rows.end(i); ++a) {
       T* row = plane + rows.place(a) * width;
       const T weighted = grad * rows.weight(a);
@@ -36,7 +36,7 @@ struct RegionMeanBackward {
   }
 
   void add_region(const RegionTaps<T, S>& region, int64_t k, int64_t channel, T* plane) const {
-    const int64_t p = l.operand(kGradOutput).sizes[2], q = l.operand(kGradOutput).sizes[3];
+    const int64_t p = l.operand(Operand::kGradOutput).sizes[2], q = l.operand(Operand::kGradOutput).sizes[3];
     if (rule.sensitive()) return add_bin(region, k, channel / (p * q), channel / q % p, channel % q, plane);
     for (int64_t i = 0; i < p; ++i) {
       for (int64_t j = 0; j < q; ++j) add_bin(region, k, channel, i, j, plane);
@@ -44,14 +44,14 @@ struct RegionMeanBackward {
   }
 
   bool run() const {
-    const atalla_operand& image = l.operand(kGradInput);
+    const atalla_operand& image = l.operand(Operand::kGradInput);
     const int64_t size = image.sizes[2] * image.sizes[3], groups = (image.sizes[1] + kChannels - 1) / kChannels;
     Flag failed;
     parallel_for(image.sizes[0] * groups, grain_for(size * kChannels), [&](int64_t from, int64_t to) {
       RegionTaps<T, S> region;
       region.rule = rule;
       ScratchArray<T> planes(size * kChannels);
-      if (!planes || !region.allocate(l.operand(kGradOutput), image)) return failed.set();
+      if (!planes || !region.allocate(l.operand(Operand::kGradOutput), image)) return failed.set();
       for (int64_t task = from; task < to; ++task) {
         const int64_t n = task / groups, first = task % groups * kChannels;
         const int64_t channels = min_of(kChannels, image.sizes[1] - first);
@@ -63,8 +63,8 @@ struct RegionMeanBackward {
         }
         for (int64_t c = 0; c < channels; ++c) {
           for (int64_t y = 0; y < image.sizes[2]; ++y) {
-            S* row =
-                l.ptr<S>(kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] + y * image.strides[2];
+            S* row = l.ptr<S>(Operand::kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] +
+                     y * image.strides[2];
             store_run(&planes[c * size + y * image.sizes[3]], image.sizes[3], row, image.dtype, image.strides[3]);
           }
         }
@@ -79,14 +79,13 @@ atalla_status run_backward(const Launch& l) {
   constexpr const char* kNames[] = {"roi_align_backward", "ps_roi_align_backward", "ps_roi_pool_backward"};
   const char* name = kNames[static_cast<int>(kKind)];
   const RegionRule rule = RegionRule::read(l.desc, kKind, true);
-  ATALLA_CHECK(check_regions(name, l, kGradOutput, kGradInput, kRegions, rule.sensitive()));
   atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(kGradInput).dtype, [&](auto arithmetic, auto storage) {
+  with_float_types(l.operand(Operand::kGradInput).dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
     using S = decltype(storage);
-    const Regions<T, S> regions{l, kRegions, static_cast<T>(rule.scale)};
-    status = regions.check(name, l.operand(kGradInput).sizes[0]);
-    if (status != ATALLA_OK || element_count(l.operand(kGradInput)) == 0) return;
+    const Regions<T, S> regions{l, Operand::kRegions, static_cast<T>(rule.scale)};
+    status = regions.check(name, l.operand(Operand::kGradInput).sizes[0]);
+    if (status != ATALLA_OK || element_count(l.operand(Operand::kGradInput)) == 0) return;
     if (!RegionMeanBackward<T, S>{l, rule, regions}.run()) status = no_memory(name);
   });
   return status;
@@ -95,11 +94,11 @@ atalla_status run_backward(const Launch& l) {
 // A tap of the gradient is read, and stored after a multiplication and an addition.
 template <RegionKind kKind>
 void cost_backward(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& grad = d.operands[kGradOutput];
-  const uint64_t taps = region_taps(RegionRule::read(d, kKind, true), grad, d.operands[kGradInput]);
+  const atalla_operand& grad = d.operands[Operand::kGradOutput];
+  const uint64_t taps = region_taps(RegionRule::read(d, kKind, true), grad, d.operands[Operand::kGradInput]);
   const uint64_t bytes = static_cast<uint64_t>(element_count(grad)) * taps * dtype_size(grad.dtype);
-  cost.bytes_read += operand_bytes(grad) + operand_bytes(d.operands[kRegions]) + bytes;
-  cost.bytes_written += operand_bytes(d.operands[kGradInput]) + bytes;
+  cost.bytes_read += operand_bytes(grad) + operand_bytes(d.operands[Operand::kRegions]) + bytes;
+  cost.bytes_written += operand_bytes(d.operands[Operand::kGradInput]) + bytes;
   cost.tiles += 2 * static_cast<uint64_t>(element_count(grad)) * taps;
   cost.vector_ops += (2 * taps + 1) * cost.vectors(element_count(grad));
 }

@@ -13,15 +13,17 @@ namespace {
 template <class T>
 void run_sample(const CtcShape& shape, int64_t b) {
   const Launch& l = shape.l;
-  const atalla_operand &x = l.operand(kLogProbs), &alpha_operand = l.operand(kAlpha), &out = l.operand(kNll);
-  const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
+  const atalla_operand &x = l.operand(Ctc::kLogProbabilities), &alpha_operand = l.operand(Ctc::kAlpha),
+                       &out = l.operand(Ctc::kLoss);
+  const int64_t steps = shape.length(Ctc::kInputLengths, b), target = shape.length(Ctc::kTargetLengths, b);
   const int64_t used = 2 * target + 1, begin = shape.begin(b);
   const T none = -INFINITY;
   const auto symbol = [&](int64_t s) { return s % 2 == 0 ? shape.blank : shape.label(begin, s); };
   const auto probability = [&](int64_t t, int64_t s) {
-    return element_of<T>(l.data[kLogProbs], x.dtype, t * x.strides[0] + b * x.strides[1] + symbol(s) * x.strides[2]);
+    return element_of<T>(l.data[Ctc::kLogProbabilities], x.dtype,
+                         t * x.strides[0] + b * x.strides[1] + symbol(s) * x.strides[2]);
   };
-  T* alpha = l.ptr<T>(kAlpha) + b * alpha_operand.strides[0];  // rows of `states`, contiguous
+  T* alpha = l.ptr<T>(Ctc::kAlpha) + b * alpha_operand.strides[0];  // rows of `states`, contiguous
   for (int64_t i = 0; i < shape.time * shape.states; ++i) alpha[i] = none;
   double likelihood = 0;
   if (steps == 0) {
@@ -41,27 +43,13 @@ void run_sample(const CtcShape& shape, int64_t b) {
     likelihood = static_cast<double>(target == 0 ? last[0] : log_sum(last[used - 1], last[used - 2], none));
   }
   const double loss = -likelihood;
-  store_run(&loss, 1, at(l.data[kNll], out.dtype, b * out.strides[0]), out.dtype, 1);
+  store_run(&loss, 1, at(l.data[Ctc::kLoss], out.dtype, b * out.strides[0]), out.dtype, 1);
 }
 
 atalla_status check(const Launch& l) {
   const char* name = "ctc_loss";
-  for (const int i : {kNll, kAlpha, kLogProbs}) {
-    if (l.operand(i).dtype == l.desc.compute_dtype) continue;
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is %s, expected %s", name, i,
-                     dtype_name(l.operand(i).dtype), dtype_name(l.desc.compute_dtype));
-  }
-  const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha), &targets = l.operand(kTargets);
-  if (x.ndim != 3 || alpha.ndim != 3 || alpha.sizes[0] != x.sizes[1] || alpha.sizes[1] != x.sizes[0] ||
-      alpha.strides[2] != 1 || alpha.strides[1] != alpha.sizes[2] || targets.ndim < 1 || targets.ndim > 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
-                     name);
-  }
-  for (const int i : {kInputLengths, kTargetLengths}) {
-    if (l.operand(i).ndim == 1 && l.operand(i).sizes[0] == x.sizes[1]) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a length for each of %lld samples", name,
-                     static_cast<long long>(x.sizes[1]));
-  }
+  if (const int ndim = l.operand(Ctc::kTargets).ndim; ndim < 1 || ndim > 2)
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, ndim);
   return check_labels(name, CtcShape(l));
 }
 
@@ -81,7 +69,7 @@ atalla_status run(const Launch& l) {
 // additions.
 void cost(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const uint64_t v = cost.vectors(element_count(d.operands[kAlpha]));
+  const uint64_t v = cost.vectors(element_count(d.operands[Ctc::kAlpha]));
   cost.vector_ops += v * (3 + 6 + 2 + 16 + 2);
   cost.exp_ops += 3 * v;
 }

@@ -11,7 +11,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum CtcOperand { kNll, kAlpha, kLogProbs, kTargets, kInputLengths, kTargetLengths };
+// ctc_loss_backward has the same inputs at the same places, and its gradient at that of the loss.
+using Ctc = CtcLossOperands;
 
 struct CtcShape {
   const Launch& l;
@@ -19,25 +20,25 @@ struct CtcShape {
   bool joined;  // targets of all samples one after another
 
   explicit CtcShape(const Launch& launch) : l(launch) {
-    const atalla_operand &x = l.operand(kLogProbs), &alpha = l.operand(kAlpha);
+    const atalla_operand &x = l.operand(Ctc::kLogProbabilities), &alpha = l.operand(Ctc::kAlpha);
     time = x.sizes[0], batch = x.sizes[1], classes = x.sizes[2], states = alpha.sizes[2];
     blank = CtcLossParameters::read(l.desc).blank;
-    joined = l.operand(kTargets).ndim == 1;
+    joined = l.operand(Ctc::kTargets).ndim == 1;
   }
   int64_t length(int operand, int64_t b) const {
     return l.ptr<const int64_t>(operand)[b * l.operand(operand).strides[0]];
   }
   // Where the labels of sample b begin.
   int64_t begin(int64_t b) const {
-    if (!joined) return b * l.operand(kTargets).strides[0];
+    if (!joined) return b * l.operand(Ctc::kTargets).strides[0];
     int64_t sum = 0;
-    for (int64_t i = 0; i < b; ++i) sum += length(kTargetLengths, i);
-    return sum * l.operand(kTargets).strides[0];
+    for (int64_t i = 0; i < b; ++i) sum += length(Ctc::kTargetLengths, i);
+    return sum * l.operand(Ctc::kTargets).strides[0];
   }
   int64_t label(int64_t begin, int64_t s) const {
-    const atalla_operand& t = l.operand(kTargets);
+    const atalla_operand& t = l.operand(Ctc::kTargets);
     const int64_t o = begin + s / 2 * t.strides[t.ndim - 1];
-    return t.dtype == ATALLA_I32 ? l.ptr<const int32_t>(kTargets)[o] : l.ptr<const int64_t>(kTargets)[o];
+    return t.dtype == ATALLA_I32 ? l.ptr<const int32_t>(Ctc::kTargets)[o] : l.ptr<const int64_t>(Ctc::kTargets)[o];
   }
 };
 
@@ -52,10 +53,10 @@ T log_sum(T a, T b, T c) {
 // Lengths within the operands, labels within the classes.
 inline atalla_status check_labels(const char* name, const CtcShape& shape) {
   const Launch& l = shape.l;
-  const atalla_operand& targets = l.operand(kTargets);
+  const atalla_operand& targets = l.operand(Ctc::kTargets);
   int64_t total = 0;
   for (int64_t b = 0; b < shape.batch; ++b) {
-    const int64_t steps = shape.length(kInputLengths, b), target = shape.length(kTargetLengths, b);
+    const int64_t steps = shape.length(Ctc::kInputLengths, b), target = shape.length(Ctc::kTargetLengths, b);
     if (steps < 0 || steps > shape.time || target < 0 || 2 * target + 1 > shape.states ||
         (!shape.joined && target > targets.sizes[1])) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: sample %lld has lengths %lld and %lld, at most %lld and %lld", name,

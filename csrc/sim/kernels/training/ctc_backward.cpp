@@ -9,8 +9,9 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// kTargets, kInputLengths and kTargetLengths as in ctc_loss.
-enum BackwardOperand { kGradProbs, kBackAlpha, kBackProbs, kGradNll = 6, kBackNll };
+using Backward = CtcLossBackwardOperands;
+static_assert(Backward::kAlpha == Ctc::kAlpha && Backward::kLogProbabilities == Ctc::kLogProbabilities &&
+              Backward::kTargets == Ctc::kTargets && Backward::kTargetLengths == Ctc::kTargetLengths);
 
 template <class T>
 struct Sample {
@@ -18,17 +19,17 @@ struct Sample {
   int64_t b, steps, target, used, begin;
 
   Sample(const CtcShape& s, int64_t sample) : shape(s), b(sample) {
-    steps = s.length(kInputLengths, b), target = s.length(kTargetLengths, b);
+    steps = s.length(Backward::kInputLengths, b), target = s.length(Backward::kTargetLengths, b);
     used = 2 * target + 1, begin = s.begin(b);
   }
   int64_t symbol(int64_t s) const { return s % 2 == 0 ? shape.blank : shape.label(begin, s); }
   T log_probability(int64_t t, int64_t c) const {
-    const atalla_operand& x = shape.l.operand(kBackProbs);
-    return shape.l.ptr<const T>(kBackProbs)[t * x.strides[0] + b * x.strides[1] + c * x.strides[2]];
+    const atalla_operand& x = shape.l.operand(Backward::kLogProbabilities);
+    return shape.l.ptr<const T>(Backward::kLogProbabilities)[t * x.strides[0] + b * x.strides[1] + c * x.strides[2]];
   }
   T& gradient(int64_t t, int64_t c) const {
-    const atalla_operand& g = shape.l.operand(kGradProbs);
-    return shape.l.ptr<T>(kGradProbs)[t * g.strides[0] + b * g.strides[1] + c * g.strides[2]];
+    const atalla_operand& g = shape.l.operand(Backward::kGradInput);
+    return shape.l.ptr<T>(Backward::kGradInput)[t * g.strides[0] + b * g.strides[1] + c * g.strides[2]];
   }
   T one(int operand) const {
     const atalla_operand& o = shape.l.operand(operand);
@@ -37,15 +38,15 @@ struct Sample {
 
   // `beta`: two rows of states; `joint`: a value a class.
   void run(bool zero_infinity, T* beta, T* joint) const {
-    const T none = -INFINITY, loss = one(kBackNll), scale = one(kGradNll);
+    const T none = -INFINITY, loss = one(Backward::kLoss), scale = one(Backward::kGradOutput);
     const bool skipped = zero_infinity && loss == INFINITY;
-    const atalla_operand& a = shape.l.operand(kBackAlpha);
+    const atalla_operand& a = shape.l.operand(Backward::kAlpha);
     for (int64_t t = shape.time - 1; t >= 0; --t) {
       if (t >= steps || skipped) {
         for (int64_t c = 0; c < shape.classes; ++c) gradient(t, c) = 0;
         continue;
       }
-      const T* alpha = shape.l.ptr<const T>(kBackAlpha) + b * a.strides[0] + t * shape.states;
+      const T* alpha = shape.l.ptr<const T>(Backward::kAlpha) + b * a.strides[0] + t * shape.states;
       T *now = beta + t % 2 * shape.states, *after = beta + (t + 1) % 2 * shape.states;
       for (int64_t c = 0; c < shape.classes; ++c) joint[c] = none;
       for (int64_t s = used - 1; s >= 0; --s) {
@@ -81,23 +82,8 @@ atalla_status run_typed(const CtcShape& shape) {
 
 atalla_status run(const Launch& l) {
   const char* name = "ctc_loss_backward";
-  for (const int i : {kGradProbs, kBackAlpha, kBackProbs}) {
-    if (l.operand(i).dtype == l.desc.compute_dtype && l.operand(i).ndim == 3) continue;
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d is not of three dimensions and %s", name, i,
-                     dtype_name(l.desc.compute_dtype));
-  }
-  ATALLA_CHECK(check_same_sizes(name, l, kBackProbs, kGradProbs));
-  const atalla_operand &x = l.operand(kBackProbs), &a = l.operand(kBackAlpha), &targets = l.operand(kTargets);
-  if (a.sizes[0] != x.sizes[1] || a.sizes[1] != x.sizes[0] || a.strides[2] != 1 || a.strides[1] != a.sizes[2] ||
-      targets.ndim < 1 || targets.ndim > 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected log_probs [t, n, c], alpha [n, t, s] with contiguous rows",
-                     name);
-  }
-  for (const int i : {int{kInputLengths}, int{kTargetLengths}, int{kGradNll}, int{kBackNll}}) {
-    if (l.operand(i).ndim == 1 && l.operand(i).sizes[0] == x.sizes[1]) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a value of operand %d for each of %lld samples", name, i,
-                     static_cast<long long>(x.sizes[1]));
-  }
+  if (const int ndim = l.operand(Backward::kTargets).ndim; ndim < 1 || ndim > 2)
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, ndim);
   const CtcShape shape(l);
   ATALLA_CHECK(check_labels(name, shape));
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
@@ -106,8 +92,8 @@ atalla_status run(const Launch& l) {
 // The recursion as forward, joining each state, and two exponentials a class.
 void cost(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const uint64_t states = cost.vectors(element_count(d.operands[kBackAlpha]));
-  const uint64_t classes = cost.vectors(element_count(d.operands[kGradProbs]));
+  const uint64_t states = cost.vectors(element_count(d.operands[Backward::kAlpha]));
+  const uint64_t classes = cost.vectors(element_count(d.operands[Backward::kGradInput]));
   cost.vector_ops += states * (29 + 24) + classes * 4;
   cost.exp_ops += states * 6 + classes * 2;
 }

@@ -7,20 +7,24 @@
 
 #include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
-#include "sim/kernels/training/loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Margin = MultiMarginLossOperands;
+using Labels = MultilabelMarginLossOperands;
 
 template <class T>
 T value_at(const Launch& l, int operand, int64_t offset) {
   return element_of<T>(l.data[operand], l.operand(operand).dtype, offset);
 }
 
+static_assert(Margin::kLoss == Labels::kLoss);
+
 // Losses of all rows: out [n] each on its own, or one value, their sum divided by `divisor`.
 template <class RowLoss>
 atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, double divisor, RowLoss&& row_loss) {
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Margin::kLoss);
   ScratchArray<double> losses(rows);
   if (!losses)
     return set_error(ATALLA_ERR_SYSTEM, "margin loss: no memory for the losses of %lld rows",
@@ -32,10 +36,10 @@ atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, doubl
   for (int64_t r = 0; r < rows; ++r) {
     sum += losses[r];
     if (out.ndim == 0) continue;
-    store_run(&losses[r], 1, at(l.data[0], out.dtype, r * out.strides[0]), out.dtype, 1);
+    store_run(&losses[r], 1, at(l.data[Margin::kLoss], out.dtype, r * out.strides[0]), out.dtype, 1);
   }
   sum /= divisor;
-  if (out.ndim == 0) store_run(&sum, 1, l.data[0], out.dtype, 1);
+  if (out.ndim == 0) store_run(&sum, 1, l.data[Margin::kLoss], out.dtype, 1);
   return ATALLA_OK;
 }
 
@@ -43,68 +47,48 @@ double divisor_of(LossReduction reduction, int64_t rows) {
   return reduction == LossReduction::kMean ? static_cast<double>(rows) : 1;
 }
 
-atalla_status check_scores(const char* name, const Launch& l, int scores, int target, int target_dims) {
-  const atalla_operand &x = l.operand(scores), &t = l.operand(target), &out = l.operand(0);
-  if (x.ndim != 2 || t.ndim != target_dims || t.sizes[0] != x.sizes[0] ||
-      (target_dims == 2 && t.sizes[1] != x.sizes[1]) ||
-      (out.ndim != 0 && (out.ndim != 1 || out.sizes[0] != x.sizes[0]))) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, d], targets for them, and losses [n] or one", name);
-  }
-  return ATALLA_OK;
-}
-
-enum MultiMargin { kLossOut, kScores, kClass, kClassWeight };
-
 template <class T>
 atalla_status multi_margin(const Launch& l) {
-  const atalla_operand &x = l.operand(kScores), &target = l.operand(kClass);
+  const atalla_operand &x = l.operand(Margin::kInput), &target = l.operand(Margin::kTarget);
   const MultiMarginLossParameters p = MultiMarginLossParameters::read(l.desc);
   const T margin = static_cast<T>(p.margin);
   const bool squared = p.p == 2;
   const LossReduction reduction = p.reduction;
   const int64_t d = x.sizes[1];
   return reduce_rows(l, x.sizes[0], d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
-    const int64_t t = l.ptr<const int64_t>(kClass)[r * target.strides[0]];
-    const T own = value_at<T>(l, kScores, r * x.strides[0] + t * x.strides[1]);
+    const int64_t t = l.ptr<const int64_t>(Margin::kTarget)[r * target.strides[0]];
+    const T own = value_at<T>(l, Margin::kInput, r * x.strides[0] + t * x.strides[1]);
     double sum = 0;
     for (int64_t j = 0; j < d; ++j) {
-      const T z = margin - own + value_at<T>(l, kScores, r * x.strides[0] + j * x.strides[1]);
+      const T z = margin - own + value_at<T>(l, Margin::kInput, r * x.strides[0] + j * x.strides[1]);
       if (j != t && z > 0) sum += static_cast<double>(squared ? z * z : z);
     }
     const double weight =
-        l.data[kClassWeight] ? value_at<double>(l, kClassWeight, t * l.operand(kClassWeight).strides[0]) : 1;
+        l.data[Margin::kWeight] ? value_at<double>(l, Margin::kWeight, t * l.operand(Margin::kWeight).strides[0]) : 1;
     return sum * weight / static_cast<double>(d);
   });
 }
 
 atalla_status run_multi_margin(const Launch& l) {
-  const char* name = "multi_margin_loss";
-  ATALLA_CHECK(check_scores(name, l, kScores, kClass, 1));
-  const atalla_operand &x = l.operand(kScores), &w = l.operand(kClassWeight);
-  if (w.addr != 0) {
-    if (w.ndim != 1 || w.sizes[0] != x.sizes[1]) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a weight for each class", name);
-    }
-  }
+  const atalla_operand& x = l.operand(Margin::kInput);
   for (int64_t r = 0; r < x.sizes[0]; ++r) {
-    const int64_t t = l.ptr<const int64_t>(kClass)[r * l.operand(kClass).strides[0]];
+    const int64_t t = l.ptr<const int64_t>(Margin::kTarget)[r * l.operand(Margin::kTarget).strides[0]];
     if (t < 0 || t >= x.sizes[1]) return set_error(ATALLA_ERR_FAULT_KERNEL, "target out of range");
   }
   return l.desc.compute_dtype == ATALLA_F64 ? multi_margin<double>(l) : multi_margin<float>(l);
 }
 
-enum MultiLabel { kLabelLoss, kIsTarget, kLabelScores, kLabels };
-
 template <class T>
 atalla_status multilabel(const Launch& l) {
-  const atalla_operand &x = l.operand(kLabelScores), &target = l.operand(kLabels), &is_target = l.operand(kIsTarget);
+  const atalla_operand &x = l.operand(Labels::kInput), &target = l.operand(Labels::kTargets),
+                       &is_target = l.operand(Labels::kIsTarget);
   const int64_t d = x.sizes[1];
   const auto reduction = MultilabelMarginLossParameters::read(l.desc).reduction;
   const auto flag_place = [&](int64_t r, int64_t j) {
-    return at(l.data[kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
+    return at(l.data[Labels::kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
   };
   return reduce_rows(l, x.sizes[0], d * d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
-    const int64_t* labels = l.ptr<const int64_t>(kLabels) + r * target.strides[0];
+    const int64_t* labels = l.ptr<const int64_t>(Labels::kTargets) + r * target.strides[0];
     const double zero = 0, one = 1;
     int64_t count = 0;
     for (int64_t j = 0; j < d; ++j) store_run(&zero, 1, flag_place(r, j), is_target.dtype, 1);
@@ -114,9 +98,9 @@ atalla_status multilabel(const Launch& l) {
     double sum = 0;
     for (int64_t j = 0; j < d; ++j) {
       if (element_of<double>(flag_place(r, j), is_target.dtype, 0) != 0) continue;
-      const T other = value_at<T>(l, kLabelScores, r * x.strides[0] + j * x.strides[1]);
+      const T other = value_at<T>(l, Labels::kInput, r * x.strides[0] + j * x.strides[1]);
       for (int64_t k = 0; k < count; ++k) {
-        const T own = value_at<T>(l, kLabelScores, r * x.strides[0] + labels[k * target.strides[1]] * x.strides[1]);
+        const T own = value_at<T>(l, Labels::kInput, r * x.strides[0] + labels[k * target.strides[1]] * x.strides[1]);
         const T z = 1 - own + other;
         if (z > 0) sum += static_cast<double>(z);
       }
@@ -126,13 +110,10 @@ atalla_status multilabel(const Launch& l) {
 }
 
 atalla_status run_multilabel(const Launch& l) {
-  const char* name = "multilabel_margin_loss";
-  ATALLA_CHECK(check_scores(name, l, kLabelScores, kLabels, 2));
-  ATALLA_CHECK(check_same_sizes(name, l, kLabels, kIsTarget));
-  const atalla_operand& t = l.operand(kLabels);
+  const atalla_operand& t = l.operand(Labels::kTargets);
   for (int64_t r = 0; r < t.sizes[0]; ++r) {
     for (int64_t j = 0; j < t.sizes[1]; ++j) {
-      const int64_t label = l.ptr<const int64_t>(kLabels)[r * t.strides[0] + j * t.strides[1]];
+      const int64_t label = l.ptr<const int64_t>(Labels::kTargets)[r * t.strides[0] + j * t.strides[1]];
       if (label < -1 || label >= t.sizes[1])
         return set_error(ATALLA_ERR_FAULT_KERNEL, "argument #2 'target' is out of range");
     }
@@ -148,8 +129,8 @@ void cost_margin(const atalla_launch_desc& d, int scores, bool pairs, Cost& cost
   const uint64_t rows = static_cast<uint64_t>(x.sizes[0]), labels = pairs ? static_cast<uint64_t>(x.sizes[1]) : 1;
   cost.vector_ops += rows * labels * 6 * cost.vectors(x.sizes[1]) + rows;
 }
-void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kScores, false, cost); }
-void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, kLabelScores, true, cost); }
+void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, Margin::kInput, false, cost); }
+void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, Labels::kInput, true, cost); }
 
 constexpr Kernel kKernels[] = {
     {"multi_margin_loss", kWideFloatDtypes, run_multi_margin, cost_multi_margin},

@@ -7,13 +7,15 @@
 
 #include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
-#include "sim/kernels/training/loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 // The gradient of the scores, that of the losses [n], the scores, their targets, and the classes' weights or is_target.
-enum Operand { kGradIn, kGradLoss, kScoresOf, kTarget, kExtra };
+// The two kernels differ in the last operand: a weight for each class, and a flag for each score.
+using Operand = MultiMarginLossBackwardOperands;
+constexpr int kWeightOrFlags = Operand::kWeight;
+static_assert(kWeightOrFlags == MultilabelMarginLossBackwardOperands::kIsTarget);
 
 // Rows of [n, d] of the compute dtype, contiguous.
 template <class T>
@@ -26,14 +28,14 @@ struct Row {
 
 template <class T, class Rule>
 void each_row(const Launch& l, LossReduction reduction, Rule&& rule) {
-  const atalla_operand &in = l.operand(kScoresOf), &loss = l.operand(kGradLoss);
-  const int64_t n = in.sizes[0], d = in.sizes[1], per_row = element_count(l.operand(kTarget)) / n;
+  const atalla_operand &in = l.operand(Operand::kInput), &loss = l.operand(Operand::kGradOutput);
+  const int64_t n = in.sizes[0], d = in.sizes[1], per_row = element_count(l.operand(Operand::kTarget)) / n;
   const double share = 1.0 / static_cast<double>(reduction == LossReduction::kMean ? n * d : d);
   parallel_for(n, grain_for(d), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      Row<T> row{l.ptr<const T>(kScoresOf) + r * d, l.ptr<T>(kGradIn) + r * d,
-                 l.ptr<const int64_t>(kTarget) + r * per_row,
-                 share * element_of<double>(l.data[kGradLoss], loss.dtype, r * loss.strides[0])};
+      Row<T> row{l.ptr<const T>(Operand::kInput) + r * d, l.ptr<T>(Operand::kGradInput) + r * d,
+                 l.ptr<const int64_t>(Operand::kTarget) + r * per_row,
+                 share * element_of<double>(l.data[Operand::kGradOutput], loss.dtype, r * loss.strides[0])};
       for (int64_t j = 0; j < d; ++j) row.gradient[j] = 0;
       rule(r, d, row);
     }
@@ -47,7 +49,7 @@ void multi_margin(const Launch& l) {
   const bool squared = p.p == 2;
   each_row<T>(l, p.reduction, [&](int64_t, int64_t d, const Row<T>& row) {
     const int64_t t = row.target[0];
-    const T factor = static_cast<T>(row.factor) * (l.data[kExtra] ? l.ptr<const T>(kExtra)[t] : T(1));
+    const T factor = static_cast<T>(row.factor) * (l.data[kWeightOrFlags] ? l.ptr<const T>(kWeightOrFlags)[t] : T(1));
     T own = 0;
     for (int64_t j = 0; j < d; ++j) {
       const T z = margin - row.x[t] + row.x[j];
@@ -63,7 +65,7 @@ template <class T>
 void multilabel(const Launch& l) {
   const auto reduction = MultilabelMarginLossBackwardParameters::read(l.desc).reduction;
   each_row<T>(l, reduction, [&](int64_t r, int64_t d, const Row<T>& row) {
-    const T* is_target = l.ptr<const T>(kExtra) + r * d;
+    const T* is_target = l.ptr<const T>(kWeightOrFlags) + r * d;
     const T factor = static_cast<T>(row.factor);
     for (int64_t k = 0; k < d && row.target[k] >= 0; ++k) {
       const int64_t t = row.target[k];
@@ -76,29 +78,11 @@ void multilabel(const Launch& l) {
   });
 }
 
-atalla_status check(const char* name, const Launch& l, bool labels) {
-  const atalla_operand &in = l.operand(kScoresOf), &target = l.operand(kTarget), &loss = l.operand(kGradLoss);
-  if (in.ndim != 2 || target.ndim != (labels ? 2 : 1) || loss.ndim != 1 || loss.sizes[0] != in.sizes[0]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, d], targets for them, and a gradient [n]", name);
-  }
-  ATALLA_CHECK(check_same_sizes(name, l, kScoresOf, kGradIn));
+atalla_status check_targets(const Launch& l, bool labels) {
+  const atalla_operand& in = l.operand(Operand::kInput);
   const int64_t targets = labels ? in.sizes[0] * in.sizes[1] : in.sizes[0];
-  const int64_t extra = labels ? targets : in.sizes[1];
-  for (const int i : {kGradIn, kScoresOf, kExtra}) {
-    if (l.operand(i).addr == 0 && i == kExtra && !labels) continue;
-    if (l.operand(i).dtype == l.desc.compute_dtype && is_contiguous(l.operand(i)) &&
-        (i != kExtra || element_count(l.operand(i)) == extra)) {
-      continue;
-    }
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous %s of the expected size", name, i,
-                     dtype_name(l.desc.compute_dtype));
-  }
-  if (element_count(target) != targets || !is_contiguous(target)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected %lld contiguous targets", name,
-                     static_cast<long long>(targets));
-  }
   for (int64_t i = 0; i < targets; ++i) {
-    const int64_t t = l.ptr<const int64_t>(kTarget)[i];
+    const int64_t t = l.ptr<const int64_t>(Operand::kTarget)[i];
     if (t < (labels ? -1 : 0) || t >= in.sizes[1]) {
       return set_error(ATALLA_ERR_FAULT_KERNEL,
                        labels ? "argument #3 'target' is out of range" : "target out of range");
@@ -109,8 +93,8 @@ atalla_status check(const char* name, const Launch& l, bool labels) {
 
 template <bool kLabels>
 atalla_status run(const Launch& l) {
-  ATALLA_CHECK(check(kLabels ? "multilabel_margin_loss_backward" : "multi_margin_loss_backward", l, kLabels));
-  if (element_count(l.operand(kScoresOf)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_targets(l, kLabels));
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   const bool wide = l.desc.compute_dtype == ATALLA_F64;
   if constexpr (kLabels) wide ? multilabel<double>(l) : multilabel<float>(l);
   else wide ? multi_margin<double>(l) : multi_margin<float>(l);
@@ -120,7 +104,7 @@ atalla_status run(const Launch& l) {
 // Two additions, a comparison, a selected product, and the sum; for labels against every one.
 template <bool kLabels>
 void cost(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[kScoresOf];
+  const atalla_operand& in = d.operands[Operand::kInput];
   if (in.ndim != 2) return;
   cost_operand_bytes(d, cost);
   const uint64_t rows = static_cast<uint64_t>(in.sizes[0]), labels = kLabels ? static_cast<uint64_t>(in.sizes[1]) : 1;

@@ -6,13 +6,12 @@
 // Instruction sets: up to avx2
 #include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
-#include "sim/kernels/training/loss.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum ForwardOperand { kLoss, kTotal, kLogits, kTarget, kWeight };
-enum BackwardOperand { kGradInput, kGradOutput, kBackTarget, kBackWeight, kBackTotal };
+using Forward = NllLossOperands;
+using Backward = NllLossBackwardOperands;
 constexpr int64_t kPart = 4096;  // samples that one partial sum covers
 
 // The samples: target [n, s] over classes [n, c, s].
@@ -62,21 +61,22 @@ void store_one(const Launch& l, int operand, int64_t offset, double value) {
 
 template <class T>
 atalla_status forward(const Launch& l, const Samples& samples, LossReduction reduction) {
-  const atalla_operand& in = l.operand(kLogits);
+  const atalla_operand& in = l.operand(Forward::kInput);
   const int64_t count = samples.count();
   auto loss = [&](int64_t i, int64_t t, T weight) {
-    return -element_of<T>(l.data[kLogits], in.dtype, place(in, i, samples.s, t)) * weight;
+    return -element_of<T>(l.data[Forward::kInput], in.dtype, place(in, i, samples.s, t)) * weight;
   };
   if (reduction == LossReduction::kNone) {
-    const atalla_operand& out = l.operand(kLoss);
+    const atalla_operand& out = l.operand(Forward::kLoss);
     parallel_for(count, kPart, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t t = samples.at_index(i);
-        const double value = t == samples.ignored ? 0 : static_cast<double>(loss(i, t, weight_of<T>(l, kWeight, t)));
-        store_one(l, kLoss, i / samples.s * out.strides[0] + i % samples.s * out.strides[1], value);
+        const double value =
+            t == samples.ignored ? 0 : static_cast<double>(loss(i, t, weight_of<T>(l, Forward::kWeight, t)));
+        store_one(l, Forward::kLoss, i / samples.s * out.strides[0] + i % samples.s * out.strides[1], value);
       }
     });
-    store_one(l, kTotal, 0, 0);
+    store_one(l, Forward::kTotalWeight, 0, 0);
     return ATALLA_OK;
   }
   const int64_t parts = ceil_div(count, kPart);
@@ -88,7 +88,7 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
       for (int64_t i = p * kPart; i < min_of(count, (p + 1) * kPart); ++i) {
         const int64_t t = samples.at_index(i);
         if (t == samples.ignored) continue;
-        const T weight = weight_of<T>(l, kWeight, t);
+        const T weight = weight_of<T>(l, Forward::kWeight, t);
         losses[p] += static_cast<double>(loss(i, t, weight));
         weights[p] += static_cast<double>(weight);
       }
@@ -96,63 +96,47 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
   });
   double sum = 0, total = 0;
   for (int64_t p = 0; p < parts; ++p) sum += losses[p], total += weights[p];
-  store_one(l, kLoss, 0, reduction == LossReduction::kMean ? sum / total : sum);
-  store_one(l, kTotal, 0, total);
+  store_one(l, Forward::kLoss, 0, reduction == LossReduction::kMean ? sum / total : sum);
+  store_one(l, Forward::kTotalWeight, 0, total);
   return ATALLA_OK;
 }
 
 template <class T>
 atalla_status backward(const Launch& l, const Samples& samples, LossReduction reduction) {
-  const atalla_operand &out = l.operand(kGradInput), &grad = l.operand(kGradOutput);
+  const atalla_operand &out = l.operand(Backward::kGradInput), &grad = l.operand(Backward::kGradOutput);
   T divisor = 1;
-  if (reduction == LossReduction::kMean) divisor = element_of<T>(l.data[kBackTotal], l.operand(kBackTotal).dtype, 0);
+  if (reduction == LossReduction::kMean)
+    divisor = element_of<T>(l.data[Backward::kTotalWeight], l.operand(Backward::kTotalWeight).dtype, 0);
   parallel_for(samples.count(), kPart, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t t = samples.at_index(i);
       if (t == samples.ignored) continue;
-      const T g = element_of<T>(l.data[kGradOutput], grad.dtype,
+      const T g = element_of<T>(l.data[Backward::kGradOutput], grad.dtype,
                                 i / samples.s * grad.strides[0] + i % samples.s * grad.strides[1]);
-      store_one(l, kGradInput, place(out, i, samples.s, t),
-                static_cast<double>(-(g / divisor) * weight_of<T>(l, kBackWeight, t)));
+      store_one(l, Backward::kGradInput, place(out, i, samples.s, t),
+                static_cast<double>(-(g / divisor) * weight_of<T>(l, Backward::kWeight, t)));
     }
   });
   return ATALLA_OK;
 }
 
-atalla_status check_shapes(const char* name, const Launch& l, int scores, int target, int weight) {
-  const atalla_operand &x = l.operand(scores), &t = l.operand(target), &w = l.operand(weight);
-  if (x.ndim != 3 || t.ndim != 2 || t.sizes[0] != x.sizes[0] || t.sizes[1] != x.sizes[2]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected scores [n, c, s] and targets [n, s]", name);
-  }
-  if (w.addr != 0 && (w.ndim != 1 || w.sizes[0] != x.sizes[1])) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected a weight for each of %lld classes", name,
-                     static_cast<long long>(x.sizes[1]));
-  }
-  return ATALLA_OK;
-}
-
 atalla_status run_forward(const Launch& l) {
-  const char* name = "nll_loss";
   const NllLossParameters p = NllLossParameters::read(l.desc);
   const LossReduction reduction = p.reduction;
-  ATALLA_CHECK(check_shapes(name, l, kLogits, kTarget, kWeight));
-  if (reduction == LossReduction::kNone) ATALLA_CHECK(check_same_sizes(name, l, kTarget, kLoss));
-  const Samples samples(l, kTarget, l.operand(kLogits), p.ignore_index);
+  const Samples samples(l, Forward::kTarget, l.operand(Forward::kInput), p.ignore_index);
   ATALLA_CHECK(samples.check());
   return l.desc.compute_dtype == ATALLA_F64 ? forward<double>(l, samples, reduction)
                                             : forward<float>(l, samples, reduction);
 }
 
 atalla_status run_backward(const Launch& l) {
-  const char* name = "nll_loss_backward";
   const NllLossBackwardParameters p = NllLossBackwardParameters::read(l.desc);
   const LossReduction reduction = p.reduction;
-  ATALLA_CHECK(check_shapes(name, l, kGradInput, kBackTarget, kBackWeight));
-  ATALLA_CHECK(check_same_sizes(name, l, kBackTarget, kGradOutput));
   if (reduction == LossReduction::kMean) {
-    if (l.data[kBackTotal] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "%s: no total weight", name);
+    if (l.data[Backward::kTotalWeight] == nullptr)
+      return set_error(ATALLA_ERR_ARGUMENT, "nll_loss_backward: no total weight");
   }
-  const Samples samples(l, kBackTarget, l.operand(kGradInput), p.ignore_index);
+  const Samples samples(l, Backward::kTarget, l.operand(Backward::kGradInput), p.ignore_index);
   ATALLA_CHECK(samples.check());
   return l.desc.compute_dtype == ATALLA_F64 ? backward<double>(l, samples, reduction)
                                             : backward<float>(l, samples, reduction);
@@ -169,8 +153,10 @@ void cost_picks(const atalla_launch_desc& d, int scores, int target, Cost& cost)
   cost.tiles += samples + cost.vectors(element_count(t));
   cost.vector_ops += 3 * cost.vectors(element_count(t));
 }
-void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kLogits, kTarget, cost); }
-void cost_backward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, kGradInput, kBackTarget, cost); }
+void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, Forward::kInput, Forward::kTarget, cost); }
+void cost_backward(const atalla_launch_desc& d, Cost& cost) {
+  cost_picks(d, Backward::kGradInput, Backward::kTarget, cost);
+}
 
 constexpr Kernel kKernels[] = {
     {"nll_loss", kFloatDtypes, run_forward, cost_forward},

@@ -11,18 +11,13 @@ template <template <class> class Rule>
 atalla_status run_rule(const char* name, const Launch& l, int states, bool needs_step) {
   for (int i = 0; i < kOptimizerOperands; ++i) {
     const atalla_operand& o = l.operand(i);
-    const bool needed = i < kOptimizerOutputs ? i < states : i == kStep && needs_step;
+    const bool needed = i < kOptimizerOutputs ? i < states : i == Operand::kStep && needs_step;
     if (needed && l.data[i] == nullptr && element_count(o) > 0) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", name, i);
     }
-    if (is_absent(o)) continue;
-    if (i < kOptimizerOutputs) ATALLA_CHECK(check_same_sizes(name, l, kParameter, i));
-    else if (element_count(o) != 1) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %lld elements, expected 1", name, i,
-                       static_cast<long long>(element_count(o)));
-    }
   }
-  if (element_count(l.operand(kParameter)) == 0 || single_value(l, kFoundInf, 0) != 0) return ATALLA_OK;
+  if (element_count(l.operand(Operand::kParameter)) == 0 || single_value(l, Operand::kFoundInf, 0) != 0)
+    return ATALLA_OK;
   const auto parameters = Rule<float>::Parameters::read(l.desc);
   if (l.desc.compute_dtype == ATALLA_F64) run_step<double>(l, Rule<double>(l, parameters));
   else run_step<float>(l, Rule<float>(l, parameters));
@@ -38,12 +33,15 @@ void cost_step(const atalla_launch_desc& d, Cost& cost, uint64_t per_vector) {
   for (int i = 0; i < d.n_operands; ++i) {
     const uint64_t bytes = operand_bytes(d.operands[i]);
     cost.bytes_read += bytes;
-    if (i < kOptimizerOutputs && (i != kGradient || d.operands[kGradScale].addr != 0)) cost.bytes_written += bytes;
+    if (i < kOptimizerOutputs && (i != Operand::kGradient || d.operands[Operand::kGradScale].addr != 0))
+      cost.bytes_written += bytes;
   }
-  cost.vector_ops += per_vector * cost.vectors(element_count(d.operands[kParameter]));
+  cost.vector_ops += per_vector * cost.vectors(element_count(d.operands[Operand::kParameter]));
 }
 // Two moving averages, a root, a quotient; the maximum.
-void cost_adam(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, d.operands[kState + 2].addr ? 30 : 27); }
+void cost_adam(const atalla_launch_desc& d, Cost& cost) {
+  cost_step(d, cost, d.operands[Operand::kState0 + 2].addr ? 30 : 27);
+}
 void cost_sgd(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 7); }
 void cost_adagrad(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 22); }
 

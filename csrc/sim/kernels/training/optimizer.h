@@ -14,8 +14,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum OptimizerOperand { kParameter, kGradient, kState, kStep = 5, kLearningRate, kGradScale, kFoundInf };
-constexpr int kOptimizerOutputs = 5, kOptimizerOperands = 9, kMaxStates = 3;
+using Operand = OptimizerAdamOperands;  // the other optimizers have the same
+constexpr int kOptimizerOutputs = Operand::kStep, kOptimizerOperands = Operand::kFoundInf + 1, kMaxStates = 3;
 
 // The value of a one-element operand, or `absent`.
 inline double single_value(const Launch& l, int i, double absent) {
@@ -34,11 +34,11 @@ struct Rule {
 
   template <class Parameters>
   Rule(const Launch& l, const Parameters& p)
-      : rate(single_value(l, kLearningRate, p.learning_rate)),
-        scale(static_cast<T>(single_value(l, kGradScale, 1))),
+      : rate(single_value(l, Operand::kLearningRate, p.learning_rate)),
+        scale(static_cast<T>(single_value(l, Operand::kGradScale, 1))),
         sign(p.maximize ? T(-1) : T(1)),
         decay(static_cast<T>(p.weight_decay)),
-        unscales(l.data[kGradScale] != nullptr) {}
+        unscales(l.data[Operand::kGradScale] != nullptr) {}
 };
 
 // D. Kingma, J. Ba, "Adam", ICLR 2015; with decoupled decay: I. Loshchilov, F. Hutter, ICLR 2019; with the maximum:
@@ -50,7 +50,7 @@ struct Adam : Rule<T> {
   bool decoupled, maximum;
 
   Adam(const Launch& l, const Parameters& p) : Rule<T>(l, p) {
-    const double step = single_value(l, kStep, 1), b1 = p.betas[0], b2 = p.betas[1];
+    const double step = single_value(l, Operand::kStep, 1), b1 = p.betas[0], b2 = p.betas[1];
     beta1 = static_cast<T>(b1), rest1 = static_cast<T>(1 - b1);
     beta2 = static_cast<T>(b2), rest2 = static_cast<T>(1 - b2);
     eps = static_cast<T>(p.eps);
@@ -58,7 +58,7 @@ struct Adam : Rule<T> {
     root = static_cast<T>(std::sqrt(1 - std::pow(b2, step)));
     decoupled = p.decoupled;
     shrink = static_cast<T>(1 - this->rate * p.weight_decay);
-    maximum = l.data[kState + 2] != nullptr;
+    maximum = l.data[Operand::kState0 + 2] != nullptr;
   }
 
   template <bool kDecoupled, bool kMaximum>
@@ -125,7 +125,7 @@ struct Adagrad : Rule<T> {
   T step_size, eps;
 
   Adagrad(const Launch& l, const Parameters& p) : Rule<T>(l, p) {
-    step_size = static_cast<T>(this->rate / (1 + (single_value(l, kStep, 1) - 1) * p.learning_rate_decay));
+    step_size = static_cast<T>(this->rate / (1 + (single_value(l, Operand::kStep, 1) - 1) * p.learning_rate_decay));
     eps = static_cast<T>(p.eps);
   }
   void operator()(T* const (&x)[kOptimizerOutputs], int64_t n) const {
@@ -143,7 +143,7 @@ template <class T, class R>
 void run_step(const Launch& l, const R& rule) {
   constexpr int64_t kBlock = 512;
   Dims<kOptimizerOutputs> dims;
-  const atalla_operand& p = l.operand(kParameter);
+  const atalla_operand& p = l.operand(Operand::kParameter);
   for (int d = 0; d < p.ndim; ++d) {
     int64_t s[kOptimizerOutputs];
     for (int k = 0; k < kOptimizerOutputs; ++k) s[k] = l.data[k] ? l.operand(k).strides[d] : 0;
@@ -164,13 +164,14 @@ void run_step(const Launch& l, const R& rule) {
         const atalla_dtype dtype = l.operand(k).dtype;
         place[k] = at(l.data[k], dtype, row.offsets[k] + first * strides[k]);
         // The gradient goes through its buffer, so that it stays as it is where it is not unscaled.
-        const bool direct = dtype == kNativeOf<T> && (strides[k] == 1 || n == 1) && (k != kGradient || rule.unscales);
+        const bool direct =
+            dtype == kNativeOf<T> && (strides[k] == 1 || n == 1) && (k != Operand::kGradient || rule.unscales);
         x[k] = direct ? static_cast<T*>(place[k]) : buffers[k];
         if (!direct) load_run(place[k], dtype, strides[k], n, x[k]);
       }
       rule(x, n);
       for (int k = 0; k < kOptimizerOutputs; ++k) {
-        if (x[k] != buffers[k] || (k == kGradient && !rule.unscales)) continue;
+        if (x[k] != buffers[k] || (k == Operand::kGradient && !rule.unscales)) continue;
         store_run(x[k], n, place[k], l.operand(k).dtype, strides[k]);
       }
       if (++chunk == chunks) chunk = 0, row.next();
