@@ -66,7 +66,7 @@ class _Body:
 
     def _computed(self, term: Size | Group) -> bool:
         if isinstance(term, Group):
-            return bool(term.mask)
+            return bool(term.mask) or term.any
         return not term.any and (not term.text.isidentifier() or term.text in self.parameters)
 
     def operand(self, operand: Operand, *, first: bool) -> list[str]:
@@ -118,15 +118,12 @@ class _Body:
         if isinstance(term, Group):
             self.groups.add(term.name)
             if not first:
-                return (
-                    f"check.masked(g_{term.name}, {self.parameter(term.mask)});"
-                    if term.mask
-                    else f"check.skip(g_{term.name}.count);"
-                )
-            if term.mask:
+                if term.any:
+                    return f"check.same_rank(g_{term.name}, {rest});"
+                masked = f"check.masked(g_{term.name}, {self.parameter(term.mask)});" if term.mask else ""
+                return masked or f"check.skip(g_{term.name}.count);"
+            if term.mask or term.any:
                 return f"check.skip_to_last({rest});"
-            if term.any:
-                return f"check.same_rank(g_{term.name}, {rest});"
             if isinstance(following, Size) and following.place:
                 return f'check.group_before(&g_{term.name}, "{term.text}", {self.parameter(following.place)});'
             return f'check.group(&g_{term.name}, "{term.text}", {rest});'

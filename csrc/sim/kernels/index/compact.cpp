@@ -5,10 +5,13 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/index/compact.h"
 
+#include "kernel_parameters.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Operand = CompactNonzeroOperands;
 
 constexpr uint64_t kMaskDtypes = dtype_bit(ATALLA_BOOL) | dtype_bit(ATALLA_U8);
 
@@ -23,7 +26,7 @@ atalla_status check_starts(const char* name, const Launch& l, int i, int64_t n) 
 template <int K>
 Dims<K> walk(const Launch& l, const int (&operands)[K]) {
   Dims<K> dims;
-  const atalla_operand& first = l.operand(operands[0]);
+  const atalla_operand& first = l.operand(operands[Operand::kOut]);
   for (int d = 0; d < first.ndim; ++d) {
     int64_t s[K];
     for (int k = 0; k < K; ++k) s[k] = l.operand(operands[k]).strides[d];
@@ -35,14 +38,14 @@ Dims<K> walk(const Launch& l, const int (&operands)[K]) {
 // Where each block's output begins, and the sum of all counts.
 atalla_status run_count(const Launch& l) {
   const char* name = "compact.count";
-  const atalla_operand& in = l.operand(1);
+  const atalla_operand& in = l.operand(CompactCountOperands::kInput);
   const int64_t n = element_count(in);
-  ATALLA_CHECK(check_starts(name, l, 0, n));
-  int64_t* starts = l.ptr<int64_t>(0);
+  ATALLA_CHECK(check_starts(name, l, CompactCountOperands::kStarts, n));
+  int64_t* starts = l.ptr<int64_t>(CompactCountOperands::kStarts);
   const Dims<1> dims = walk<1>(l, {1});
   dispatch_dtype(in.dtype, [&](auto tag) {
     using M = decltype(tag);
-    const M* mask = l.ptr<const M>(1);
+    const M* mask = l.ptr<const M>(CompactCountOperands::kInput);
     parallel_for(blocks_of(n), 4, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         int64_t count = 0;
@@ -64,7 +67,7 @@ atalla_status run_count(const Launch& l) {
 // The coordinates of one block's true elements; rows from `limit` on are dropped.
 template <class M>
 void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t end, int64_t row) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int rank = in.ndim, last = rank - 1;
   const int64_t limit = out.sizes[0], to_next = out.strides[0];
   int64_t coordinate[ATALLA_MAX_DIMS], rest = begin, offset = 0;
@@ -78,7 +81,7 @@ void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t en
     const int64_t at = coordinate[last], left = in.sizes[last] - at, n = left < end - begin ? left : end - begin;
     int64_t found = list_true(mask + offset + at * in.strides[last], in.strides[last], static_cast<int>(n), 0, list);
     if (found > limit - row) found = limit - row;
-    int64_t* o = l.ptr<int64_t>(0) + row * to_next;
+    int64_t* o = l.ptr<int64_t>(Operand::kOut) + row * to_next;
     for (int d = 0; d < last; ++d) {
       for (int64_t i = 0; i < found; ++i) o[i * to_next + d * out.strides[1]] = coordinate[d];
     }
@@ -97,29 +100,21 @@ void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t en
 
 atalla_status run_nonzero(const Launch& l) {
   const char* name = "compact.nonzero";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  if (out.ndim != 2 || out.sizes[1] != in.ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of %d columns", name, in.ndim);
-  }
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int64_t n = element_count(in);
   if (n == 0 || element_count(out) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_starts(name, l, 2, n));
+  ATALLA_CHECK(check_starts(name, l, Operand::kStarts, n));
   dispatch_dtype(in.dtype, [&](auto tag) {
     using M = decltype(tag);
-    for_each_block(n, l.ptr<const int64_t>(2), [&](int64_t begin, int64_t end, int64_t row) {
-      write_coordinates(l, l.ptr<const M>(1), begin, end, row);
+    for_each_block(n, l.ptr<const int64_t>(Operand::kStarts), [&](int64_t begin, int64_t end, int64_t row) {
+      write_coordinates(l, l.ptr<const M>(Operand::kInput), begin, end, row);
     });
   });
   return ATALLA_OK;
 }
 
-// What select and scatter share: `line` is the operand of one dimension, `space` the one of the mask's sizes.
-atalla_status check_moves(const char* name, const Launch& l, int line, int space, int mask, int starts) {
-  ATALLA_CHECK(check_same_sizes(name, l, space, mask));
-  if (l.operand(line).ndim != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected 1", name, line,
-                     l.operand(line).ndim);
-  }
+// What select and scatter share: `line` is the operand of one dimension.
+atalla_status check_moves(const char* name, const Launch& l, int line, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0) return ATALLA_OK;
   ATALLA_CHECK(check_starts(name, l, starts, n));
@@ -162,20 +157,22 @@ atalla_status run_moves(const Launch& l, int line, int space, int mask, int star
 }
 
 atalla_status run_select(const Launch& l) {
-  ATALLA_CHECK(check_moves("compact.select", l, 0, 1, 2, 3));
-  return run_moves<true>(l, 0, 1, 2, 3);
+  using Select = CompactSelectOperands;
+  ATALLA_CHECK(check_moves("compact.select", l, Select::kOut, Select::kMask, Select::kStarts));
+  return run_moves<true>(l, Select::kOut, Select::kInput, Select::kMask, Select::kStarts);
 }
 
 atalla_status run_scatter(const Launch& l) {
-  ATALLA_CHECK(check_moves("masked_scatter", l, 1, 0, 2, 3));
-  return run_moves<false>(l, 1, 0, 2, 3);
+  using Scatter = MaskedScatterOperands;
+  ATALLA_CHECK(check_moves("masked_scatter", l, Scatter::kInput, Scatter::kMask, Scatter::kStarts));
+  return run_moves<false>(l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
 }
 
 // A vector instruction compares a vector, another finds its places by a prefix sum.
 void cost_count(const atalla_launch_desc& d, Cost& cost) {
   if (d.n_operands < 2) return;
   cost_operand_bytes(d, cost);
-  cost.vector_ops += 2 * cost.vectors(element_count(d.operands[1]));
+  cost.vector_ops += 2 * cost.vectors(element_count(d.operands[Operand::kInput]));
 }
 
 void cost_moves(const atalla_launch_desc& d, Cost& cost) {

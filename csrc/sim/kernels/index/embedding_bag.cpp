@@ -9,7 +9,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr int kOutput = 0, kBagOf = 1, kBagSize = 2, kMaxIndex = 3, kWeight = 4, kIndices = 5, kOffsets = 6, kScale = 7;
+using Operand = EmbeddingBagOperands;
 
 int64_t read_index(const Launch& l, int operand, int64_t i) {
   const atalla_operand& o = l.operand(operand);
@@ -32,7 +32,7 @@ struct Bags {
 };
 
 int64_t bag_end(const Launch& l, const Bags& bags, int64_t b) {
-  return b + 1 < bags.count || bags.has_end ? read_index(l, kOffsets, b + 1) : bags.indices;
+  return b + 1 < bags.count || bags.has_end ? read_index(l, Operand::kOffsets, b + 1) : bags.indices;
 }
 
 // One bag's columns [first, first + n), n at most kColumns.
@@ -40,21 +40,21 @@ constexpr int64_t kColumns = 256;
 template <class S>
 void reduce_bag(const Launch& l, const Bags& bags, BagMode mode, int64_t b, int64_t first, int64_t n) {
   using A = std::conditional_t<std::is_same_v<S, double>, double, float>;
-  const atalla_operand &out = l.operand(kOutput), &weight = l.operand(kWeight);
+  const atalla_operand &out = l.operand(Operand::kOut), &weight = l.operand(Operand::kTable);
   A sum[kColumns] = {};
   int64_t best[kColumns] = {}, taken = 0;
-  const int64_t begin = read_index(l, kOffsets, b), end = bag_end(l, bags, b), ws = weight.strides[1];
+  const int64_t begin = read_index(l, Operand::kOffsets, b), end = bag_end(l, bags, b), ws = weight.strides[1];
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t row = read_index(l, kIndices, i);
+    const int64_t row = read_index(l, Operand::kIndices, i);
     if (row == bags.padding) continue;
-    const S* w = l.ptr<const S>(kWeight) + row * weight.strides[0] + first * ws;
+    const S* w = l.ptr<const S>(Operand::kTable) + row * weight.strides[0] + first * ws;
     if (mode == BagMode::kMax) {
       for (int64_t c = 0; c < n; ++c) {
         const A x = convert<A>(w[c * ws]);
         if (taken == 0 || x > sum[c]) sum[c] = x, best[c] = row;
       }
-    } else if (l.data[kScale] != nullptr) {
-      const A scale = convert<A>(l.ptr<const S>(kScale)[i * l.operand(kScale).strides[0]]);
+    } else if (l.data[Operand::kScale] != nullptr) {
+      const A scale = convert<A>(l.ptr<const S>(Operand::kScale)[i * l.operand(Operand::kScale).strides[0]]);
       for (int64_t c = 0; c < n; ++c) sum[c] += convert<A>(w[c * ws]) * scale;
     } else if (ws == 1) {
       for (int64_t c = 0; c < n; ++c) sum[c] += convert<A>(w[c]);
@@ -63,41 +63,27 @@ void reduce_bag(const Launch& l, const Bags& bags, BagMode mode, int64_t b, int6
     }
     ++taken;
   }
-  S* o = l.ptr<S>(kOutput) + b * out.strides[0] + first * out.strides[1];
+  S* o = l.ptr<S>(Operand::kOut) + b * out.strides[0] + first * out.strides[1];
   if (mode == BagMode::kMean && taken > 1) {
     for (int64_t c = 0; c < n; ++c) sum[c] /= static_cast<A>(taken);
   }
   for (int64_t c = 0; c < n; ++c) o[c * out.strides[1]] = convert<S>(sum[c]);
   if (mode == BagMode::kMax) {
-    const atalla_operand& m = l.operand(kMaxIndex);
-    for (int64_t c = 0; c < n; ++c) write_index(l, kMaxIndex, b * m.strides[0] + (first + c) * m.strides[1], best[c]);
+    const atalla_operand& m = l.operand(Operand::kMaxIndex);
+    for (int64_t c = 0; c < n; ++c)
+      write_index(l, Operand::kMaxIndex, b * m.strides[0] + (first + c) * m.strides[1], best[c]);
   }
   if (first != 0) return;
-  write_index(l, kBagSize, b * l.operand(kBagSize).strides[0], taken);
-  for (int64_t i = begin; i < end; ++i) write_index(l, kBagOf, i * l.operand(kBagOf).strides[0], b);
+  write_index(l, Operand::kBagSize, b * l.operand(Operand::kBagSize).strides[0], taken);
+  for (int64_t i = begin; i < end; ++i) write_index(l, Operand::kBagOf, i * l.operand(Operand::kBagOf).strides[0], b);
 }
 
-atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, BagMode mode) {
-  const atalla_operand &out = l.operand(kOutput), &weight = l.operand(kWeight);
-  if (out.ndim != 2 || weight.ndim != 2 || out.sizes[0] != bags.count || out.sizes[1] != weight.sizes[1]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of %lld rows of the table", name,
-                     static_cast<long long>(bags.count));
-  }
-  if (l.data[kBagOf] != nullptr && (l.operand(kBagOf).ndim != 1 || l.operand(kBagOf).sizes[0] != bags.indices)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not of the size of the indices", name, kBagOf);
-  }
-  if (l.data[kBagSize] != nullptr && (l.operand(kBagSize).ndim != 1 || l.operand(kBagSize).sizes[0] != bags.count)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has no size for each bag", name, kBagSize);
-  }
-  if (l.data[kMaxIndex] != nullptr && mode == BagMode::kMax)
-    ATALLA_CHECK(check_same_sizes(name, l, kOutput, kMaxIndex));
-  if (l.data[kScale] != nullptr) {
-    ATALLA_CHECK(check_same_sizes(name, l, kIndices, kScale));
-  }
+atalla_status check_bags(const Launch& l, const Bags& bags) {
+  const atalla_operand& weight = l.operand(Operand::kTable);
   int64_t previous = 0;
   const int64_t offsets = bags.count + bags.has_end;
   for (int64_t b = 0; b < offsets; ++b) {
-    const int64_t o = read_index(l, kOffsets, b);
+    const int64_t o = read_index(l, Operand::kOffsets, b);
     if (b == 0 && o != 0) {
       return set_error(ATALLA_ERR_ARGUMENT,
                        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position "
@@ -114,7 +100,7 @@ atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, Ba
     previous = o;
   }
   for (int64_t i = 0; i < bags.indices; ++i) {
-    const int64_t row = read_index(l, kIndices, i);
+    const int64_t row = read_index(l, Operand::kIndices, i);
     if (row >= 0 && row < weight.sizes[0]) continue;
     return set_error(ATALLA_ERR_ARGUMENT,
                      "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %lld",
@@ -124,24 +110,20 @@ atalla_status check_bags(const char* name, const Launch& l, const Bags& bags, Ba
 }
 
 atalla_status run_embedding_bag(const Launch& l) {
-  const char* name = "embedding_bag";
   const EmbeddingBagParameters p = EmbeddingBagParameters::read(l.desc);
-  if (l.operand(kIndices).ndim != 1 || l.operand(kOffsets).ndim != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: indices or offsets of another rank than 1", name);
-  }
   const BagMode mode = p.mode;
   Bags bags;
   bags.padding = p.padding_index;
   bags.has_end = p.has_end;
-  bags.count = l.operand(kOffsets).sizes[0] - bags.has_end;
-  bags.indices = l.operand(kIndices).sizes[0];
-  ATALLA_CHECK(check_bags(name, l, bags, mode));
-  const int64_t width = l.operand(kWeight).sizes[1];
+  bags.count = l.operand(Operand::kOffsets).sizes[0] - bags.has_end;
+  bags.indices = l.operand(Operand::kIndices).sizes[0];
+  ATALLA_CHECK(check_bags(l, bags));
+  const int64_t width = l.operand(Operand::kTable).sizes[1];
   const int64_t pieces = width > 0 ? (width + kColumns - 1) / kColumns : 1;
   if (bags.count <= 0) return ATALLA_OK;
   const int64_t work = (bags.indices / bags.count + 1) * (width < kColumns ? width + 1 : kColumns);
   parallel_for(bags.count * pieces, grain_for(work), [&](int64_t begin, int64_t end) {
-    dispatch_dtype(l.operand(kWeight).dtype, [&](auto tag) {
+    dispatch_dtype(l.operand(Operand::kTable).dtype, [&](auto tag) {
       using S = decltype(tag);
       if constexpr (kIsHalf<S> || std::is_floating_point_v<S>) {
         for (int64_t t = begin; t < end; ++t) {
@@ -156,13 +138,14 @@ atalla_status run_embedding_bag(const Launch& l) {
 
 // One row of the table is read for each index.
 void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
-  if (d.n_operands < 8 || d.operands[kWeight].ndim != 2) return;
-  const int64_t rows = element_count(d.operands[kIndices]), width = d.operands[kWeight].sizes[1];
-  const uint64_t row_bytes = static_cast<uint64_t>(width) * dtype_size(d.operands[kWeight].dtype);
-  cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + operand_bytes(d.operands[kIndices]) +
-                     operand_bytes(d.operands[kOffsets]) + operand_bytes(d.operands[kScale]);
+  if (d.n_operands < 8 || d.operands[Operand::kTable].ndim != 2) return;
+  const int64_t rows = element_count(d.operands[Operand::kIndices]), width = d.operands[Operand::kTable].sizes[1];
+  const uint64_t row_bytes = static_cast<uint64_t>(width) * dtype_size(d.operands[Operand::kTable].dtype);
+  cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + operand_bytes(d.operands[Operand::kIndices]) +
+                     operand_bytes(d.operands[Operand::kOffsets]) + operand_bytes(d.operands[Operand::kScale]);
   for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += operand_bytes(d.operands[i]);
-  cost.vector_ops += static_cast<uint64_t>(rows) * cost.vectors(width) * (d.operands[kScale].addr != 0 ? 2 : 1);
+  cost.vector_ops +=
+      static_cast<uint64_t>(rows) * cost.vectors(width) * (d.operands[Operand::kScale].addr != 0 ? 2 : 1);
   cost.tiles += static_cast<uint64_t>(rows) * cost.tiles_of(row_bytes);
 }
 

@@ -12,11 +12,15 @@ KernelTable triangle_kernel();
 
 namespace {
 
+using Select = IndexSelectOperands;  // and those of gather
+using Operand = IndexOperands;
+static_assert(Select::kIndex == GatherOperands::kIndex && Select::kInput == GatherOperands::kInput);
+
 atalla_status run_walk(const Launch& l, const IndexWalk& w) {
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  dispatch_width(l.operand(0).dtype, [&](auto tag) {
+  if (element_count(l.operand(Select::kOut)) == 0) return ATALLA_OK;
+  dispatch_width(l.operand(Select::kOut).dtype, [&](auto tag) {
     using E = decltype(tag);
-    run_index_walk(w, l.ptr<E>(0), l.ptr<const E>(1));
+    run_index_walk(w, l.ptr<E>(Select::kOut), l.ptr<const E>(Select::kInput));
   });
   return ATALLA_OK;
 }
@@ -30,21 +34,17 @@ void add_dim(IndexWalk& w, int64_t size, int64_t out_stride, int64_t in_stride, 
 
 atalla_status run_index_select(const Launch& l) {
   const char* name = "index_select";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
+  const atalla_operand &out = l.operand(Select::kOut), &in = l.operand(Select::kInput), &x = l.operand(Select::kIndex);
   const IndexSelectParameters p = IndexSelectParameters::read(l.desc);
-  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   const int dim = static_cast<int>(p.dim);
-  if (x.ndim > 1) return check_rank(name, 2, x.ndim, 1);
-  ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim));
-  const int64_t length = element_count(x);
-  for (int d = 0; d < in.ndim; ++d) {
-    ATALLA_CHECK(check_size(name, 0, d, out.sizes[d], d == dim ? length : in.sizes[d]));
+  if (x.ndim > 1 || element_count(x) != size_along(out, dim)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: an index of %lld elements in %d dimensions, expected %lld in one", name,
+                     static_cast<long long>(element_count(x)), x.ndim, static_cast<long long>(size_along(out, dim)));
   }
-  if (in.ndim == 0 && length != 1) return check_size(name, 2, 0, length, 1);
   IndexWalk w;
   w.indices = 1;
-  w.index[0] = index_operand(l, 2, in, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
+  w.index[0] = index_operand(l, Select::kIndex, in, dim, false);
+  ATALLA_CHECK(check_index_values(name, l, Select::kIndex, w.index[0], dim));
   for (int d = 0; d < in.ndim; ++d) {
     const int64_t along = d == dim && x.ndim ? x.strides[0] : 0;
     add_dim(w, out.sizes[d], out.strides[d], d == dim ? 0 : in.strides[d], &along);
@@ -54,13 +54,12 @@ atalla_status run_index_select(const Launch& l) {
 
 atalla_status run_gather(const Launch& l) {
   const char* name = "gather";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1), &x = l.operand(2);
+  const atalla_operand &out = l.operand(Select::kOut), &in = l.operand(Select::kInput), &x = l.operand(Select::kIndex);
   const GatherParameters p = GatherParameters::read(l.desc);
   ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   const int dim = static_cast<int>(p.dim);
-  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
   // 0-d and one-element 1-d tensors mix, as upstream allows.
-  if (in.ndim > 1 || out.ndim > 1) ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim));
+  if (in.ndim > 1 || out.ndim > 1) ATALLA_CHECK(check_rank(name, Select::kOut, out.ndim, in.ndim));
   for (int d = 0; d < out.ndim; ++d) {
     if (d == dim || out.sizes[d] <= (d < in.ndim ? in.sizes[d] : 1)) continue;
     return set_error(ATALLA_ERR_ARGUMENT, "gather: the index has size %lld in dimension %d, expected at most %lld",
@@ -68,8 +67,8 @@ atalla_status run_gather(const Launch& l) {
   }
   IndexWalk w;
   w.indices = 1;
-  w.index[0] = index_operand(l, 2, in, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
+  w.index[0] = index_operand(l, Select::kIndex, in, dim, false);
+  ATALLA_CHECK(check_index_values(name, l, Select::kIndex, w.index[0], dim));
   for (int d = 0; d < out.ndim; ++d) {
     add_dim(w, out.sizes[d], out.strides[d], d == dim || d >= in.ndim ? 0 : in.strides[d], &x.strides[d]);
   }
@@ -79,50 +78,53 @@ atalla_status run_gather(const Launch& l) {
 // out = in[:, ..., x_0, ..., x_k-1, :, ...]: the k indexed dimensions give way to the shape of the indices.
 atalla_status run_index(const Launch& l) {
   const char* name = "index";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const IndexParameters p = IndexParameters::read(l.desc);
   ATALLA_CHECK(check_indexed_dims(name, l, in, p.count, p.first_dim));
-  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = l.operand(2).ndim;
-  ATALLA_CHECK(check_rank(name, 0, out.ndim, in.ndim - count + rank));
+  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim),
+            rank = l.operand(Operand::kIndices).ndim;
+  ATALLA_CHECK(check_rank(name, Operand::kOut, out.ndim, in.ndim - count + rank));
   for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(name, l, 2, 2 + j));
+    ATALLA_CHECK(check_same_sizes(name, l, Operand::kIndices, Operand::kIndices + j));
   }
   IndexWalk w;
   w.indices = count;
   for (int d = 0; d < out.ndim; ++d) {
     const bool indexed = d >= begin && d < begin + rank;
     const int in_dim = d < begin ? d : d - rank + count;
-    ATALLA_CHECK(check_size(name, 0, d, out.sizes[d], indexed ? l.operand(2).sizes[d - begin] : in.sizes[in_dim]));
+    ATALLA_CHECK(check_size(name, Operand::kOut, d, out.sizes[d],
+                            indexed ? l.operand(Operand::kIndices).sizes[d - begin] : in.sizes[in_dim]));
     int64_t strides[kMaxIndices];
-    for (int j = 0; j < count; ++j) strides[j] = indexed ? l.operand(2 + j).strides[d - begin] : 0;
+    for (int j = 0; j < count; ++j) strides[j] = indexed ? l.operand(Operand::kIndices + j).strides[d - begin] : 0;
     add_dim(w, out.sizes[d], out.strides[d], indexed ? 0 : in.strides[in_dim], strides);
   }
   for (int j = 0; j < count; ++j) {
-    w.index[j] = index_operand(l, 2 + j, in, begin + j, true);
-    ATALLA_CHECK(check_index_values(name, l, 2 + j, w.index[j], begin + j));
+    w.index[j] = index_operand(l, Operand::kIndices + j, in, begin + j, true);
+    ATALLA_CHECK(check_index_values(name, l, Operand::kIndices + j, w.index[j], begin + j));
   }
   return run_walk(l, w);
 }
 
 // Tiles for each contiguous run that an index gives, and full ones to write out.
 void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost) {
-  const uint64_t element = dtype_size(d.operands[0].dtype), total = static_cast<uint64_t>(element_count(d.operands[0]));
+  const uint64_t element = dtype_size(d.operands[Operand::kOut].dtype),
+                 total = static_cast<uint64_t>(element_count(d.operands[Operand::kOut]));
   if (total == 0) return;
   const uint64_t bytes = total * element, run_bytes = run_elements * element;
   cost.bytes_read += bytes;
-  for (int i = 2; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
+  for (int i = Operand::kIndices; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   cost.bytes_written += bytes;
   cost.tiles += total / run_elements * cost.tiles_of(run_bytes) + cost.tiles_of(bytes);
   cost.packets += 26 * (total / run_elements);  // the index, its check, the addresses
 }
 
 void cost_index_select(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_runs(d, run_behind(d.operands[1], IndexSelectParameters::read(d).dim), cost);
+  cost_of_runs(d, run_behind(d.operands[Operand::kInput], IndexSelectParameters::read(d).dim), cost);
 }
 void cost_gather(const atalla_launch_desc& d, Cost& cost) { cost_of_runs(d, 1, cost); }
 void cost_index(const atalla_launch_desc& d, Cost& cost) {
   const IndexParameters p = IndexParameters::read(d);
-  cost_of_runs(d, run_behind(d.operands[1], p.first_dim + p.count - 1), cost);
+  cost_of_runs(d, run_behind(d.operands[Operand::kInput], p.first_dim + p.count - 1), cost);
 }
 
 }  // namespace

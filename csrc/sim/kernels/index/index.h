@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
@@ -12,7 +13,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr int kMaxIndices = ATALLA_MAX_OPERANDS - 2;
+constexpr int kMaxIndices = ATALLA_MAX_OPERANDS - IndexOperands::kIndices;
+static_assert(IndexOperands::kIndices == IndexPutOperands::kIndices);
 
 // One index operand, I32 or I64, and the dimension of `in` that it walks along.
 struct IndexOperand {
@@ -150,12 +152,12 @@ inline atalla_status check_rank(const char* name, int operand, int given, int ex
                    expected);
 }
 
-// `count` index operands, from operand 2 on, of dimensions of `indexed` from `first` on.
+// `count` index operands, the last ones of the launch, of dimensions of `indexed` from `first` on.
 inline atalla_status check_indexed_dims(const char* name, const Launch& l, const atalla_operand& indexed, int64_t count,
                                         int64_t first) {
-  if (count != l.desc.n_operands - 2) {
+  if (count != l.desc.n_operands - IndexOperands::kIndices) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld index operands are announced, the descriptor has %d", name,
-                     static_cast<long long>(count), l.desc.n_operands - 2);
+                     static_cast<long long>(count), l.desc.n_operands - IndexOperands::kIndices);
   }
   if (first >= 0 && first <= indexed.ndim && first + count <= indexed.ndim) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld indexed dimensions from %lld on, of a tensor of %d dimensions", name,

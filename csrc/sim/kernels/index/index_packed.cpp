@@ -12,6 +12,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = IndexSelectPackedOperands;
+
 constexpr int64_t kPanelRows = 32;
 constexpr char kName[] = "index_select_packed";
 
@@ -21,24 +23,18 @@ void copy_row(const E* from, E* to, int64_t width, int64_t stride) {
 }
 
 atalla_status run(const Launch& l) {
-  const atalla_operand &out = l.operand(0), &packed = l.operand(1), &index = l.operand(2);
+  const atalla_operand &out = l.operand(Operand::kOut), &packed = l.operand(Operand::kMatrix),
+                       &index = l.operand(Operand::kIndex);
   const int64_t rows = IndexSelectPackedParameters::read(l.desc).rows;
-  const int64_t width = packed.ndim == 3 ? packed.sizes[1] : -1;
-  if (packed.ndim != 3 || packed.sizes[2] != kPanelRows || packed.strides[2] != 1 || packed.strides[1] != kPanelRows ||
-      (packed.strides[0] != width * kPanelRows && packed.sizes[0] > 1) || rows < 0 ||
-      rows > packed.sizes[0] * kPanelRows) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "%s: the matrix is not [panels, width, 32], contiguous, of at least %lld rows", kName,
-                     static_cast<long long>(rows));
-  }
-  if (out.ndim != 2 || index.ndim != 1 || out.sizes[0] != index.sizes[0] || out.sizes[1] != width) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: expected out [%lld, %lld] for %lld indices of one dimension", kName,
-                     static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0), static_cast<long long>(width),
-                     static_cast<long long>(index.ndim == 1 ? index.sizes[0] : 0));
+  const int64_t width = packed.sizes[1];
+  if (rows < 0 || rows > packed.sizes[0] * kPanelRows) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld rows in %lld panels of 32", kName, static_cast<long long>(rows),
+                     static_cast<long long>(packed.sizes[0]));
   }
   const auto at_index = [&](int64_t i) -> int64_t {
     i *= index.strides[0];
-    return index.dtype == ATALLA_I64 ? l.ptr<const int64_t>(2)[i] : int64_t{l.ptr<const int32_t>(2)[i]};
+    return index.dtype == ATALLA_I64 ? l.ptr<const int64_t>(Operand::kIndex)[i]
+                                     : int64_t{l.ptr<const int32_t>(Operand::kIndex)[i]};
   };
   for (int64_t i = 0; i < index.sizes[0]; ++i) {
     const int64_t row = at_index(i);
@@ -50,8 +46,9 @@ atalla_status run(const Launch& l) {
   parallel_for(index.sizes[0], grain_for(4 * width), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = at_index(i);
-      const char* from = l.ptr<const char>(1) + (row / kPanelRows * width * kPanelRows + row % kPanelRows) * size;
-      char* to = l.ptr<char>(0) + i * out.strides[0] * size;
+      const char* from =
+          l.ptr<const char>(Operand::kMatrix) + (row / kPanelRows * width * kPanelRows + row % kPanelRows) * size;
+      char* to = l.ptr<char>(Operand::kOut) + i * out.strides[0] * size;
       if (size == 4) {
         copy_row(reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to), width, out.strides[1]);
       } else if (size == 2) {
@@ -65,8 +62,8 @@ atalla_status run(const Launch& l) {
 }
 
 void cost(const atalla_launch_desc& desc, Cost& cost) {
-  cost.bytes_read += operand_bytes(desc.operands[0]) + operand_bytes(desc.operands[2]);
-  cost.bytes_written += operand_bytes(desc.operands[0]);
+  cost.bytes_read += operand_bytes(desc.operands[Operand::kOut]) + operand_bytes(desc.operands[Operand::kIndex]);
+  cost.bytes_written += operand_bytes(desc.operands[Operand::kOut]);
 }
 
 constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run, cost}};

@@ -12,9 +12,11 @@ KernelTable triangle_kernel();
 
 namespace {
 
+using Operand = TriangleOperands;
+
 template <class E>
 void run_triangle_of(const Launch& l, int64_t diagonal, bool upper) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int r = out.ndim - 2, c = out.ndim - 1;
   const int64_t rows = out.sizes[r], columns = out.sizes[c];
   Dims<2> batch;
@@ -23,8 +25,8 @@ void run_triangle_of(const Launch& l, int64_t diagonal, bool upper) {
     Cursor<2> at_matrix(batch, begin / rows);
     for (int64_t t = begin; t < end; ++t) {
       const int64_t row = t % rows;
-      E* o = l.ptr<E>(0) + at_matrix.offsets[0] + row * out.strides[r];
-      const E* i = l.ptr<const E>(1) + at_matrix.offsets[1] + row * in.strides[r];
+      E* o = l.ptr<E>(Operand::kOut) + at_matrix.offsets[0] + row * out.strides[r];
+      const E* i = l.ptr<const E>(Operand::kInput) + at_matrix.offsets[1] + row * in.strides[r];
       // Column j is kept if j - row >= diagonal (upper), or <= diagonal (lower). The bounds are clamped before they are
       // added, so that no diagonal overflows.
       int64_t split = diagonal < -rows ? -rows - 1 : diagonal > columns ? columns + 1 : diagonal;
@@ -45,22 +47,16 @@ void run_triangle_of(const Launch& l, int64_t diagonal, bool upper) {
 }
 
 atalla_status run_triangle(const Launch& l) {
-  const char* name = "triangle";
-  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  const int ndim = l.operand(0).ndim;
-  if (ndim < 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "triangle: the operands have %d dimensions, expected at least 2", ndim);
-  }
   const TriangleParameters p = TriangleParameters::read(l.desc);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  dispatch_width(l.operand(0).dtype,
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  dispatch_width(l.operand(Operand::kOut).dtype,
                  [&](auto tag) { run_triangle_of<decltype(tag)>(l, p.diagonal, p.kept == Triangle::kUpper); });
   return ATALLA_OK;
 }
 
 // One multiplication by a mask a vector of a row.
 void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& out = d.operands[0];
+  const atalla_operand& out = d.operands[Operand::kOut];
   if (out.ndim < 2) return;
   cost_operand_bytes(d, cost);
   const int64_t columns = out.sizes[out.ndim - 1];

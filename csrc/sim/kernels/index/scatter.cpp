@@ -9,15 +9,19 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Put = IndexPutOperands;
+
+using Operand = ScatterOperands;
+
 atalla_status check_write(const char* name, const Launch& l, Combine combine) {
-  if (combine < Combine::kMaximum || !is_complex(l.operand(0).dtype)) return ATALLA_OK;
+  if (combine < Combine::kMaximum || !is_complex(l.operand(Operand::kOut).dtype)) return ATALLA_OK;
   return set_error(ATALLA_ERR_UNSUPPORTED, "%s: a maximum or minimum of dtype %s is not supported", name,
-                   dtype_name(l.operand(0).dtype));
+                   dtype_name(l.operand(Operand::kOut).dtype));
 }
 
 template <Combine C>
 void run_combined(const Launch& l, const WriteWalk& w) {
-  dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
+  dispatch_dtype(l.operand(Operand::kOut).dtype, [&](auto tag) {
     using S = decltype(tag);
     if constexpr (!(kIsComplex<S> && C >= Combine::kMaximum)) {
       run_write_walk<S>(l, w, CombineOp<C, S>{});
@@ -29,14 +33,14 @@ void run_combined(const Launch& l, const WriteWalk& w) {
 atalla_status run_writes(const Launch& l, const WriteWalk& w, Combine combine, const Number* scale) {
   switch (combine) {
     case Combine::kAssign:
-      dispatch_width(l.operand(0).dtype, [&](auto tag) {
+      dispatch_width(l.operand(Operand::kOut).dtype, [&](auto tag) {
         using E = decltype(tag);
         run_write_walk<E>(l, w, AssignOp<E>{});
       });
       break;
     case Combine::kAdd:
       if (scale != nullptr) {
-        dispatch_dtype(l.operand(0).dtype, [&](auto tag) {
+        dispatch_dtype(l.operand(Operand::kOut).dtype, [&](auto tag) {
           using S = decltype(tag);
           run_write_walk<S>(l, w, add_scaled<S>(*scale));
         });
@@ -61,23 +65,22 @@ atalla_status run_scatter(const Launch& l) {
   const char* name = "scatter";
   const ScatterParameters p = ScatterParameters::read(l.desc);
   ATALLA_CHECK(check_write(name, l, p.combine));
-  const atalla_operand &out = l.operand(0), &src = l.operand(1), &x = l.operand(2);
+  const atalla_operand &out = l.operand(Operand::kOut), &src = l.operand(Operand::kSource),
+                       &x = l.operand(Operand::kIndex);
   ATALLA_CHECK(check_dim(name, p.dim, out.ndim));
   if (src.dtype != out.dtype && out.dtype != ATALLA_F32) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand 1 has dtype %s, expected that of operand 0, %s", name,
+    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: source has dtype %s, expected that of out, %s", name,
                      dtype_name(src.dtype), dtype_name(out.dtype));
   }
   const int dim = static_cast<int>(p.dim);
-  ATALLA_CHECK(check_same_sizes(name, l, 2, 1));
-  ATALLA_CHECK(check_rank(name, 2, x.ndim, out.ndim));
   for (int d = 0; d < x.ndim; ++d) {
-    if (d != dim && x.sizes[d] > out.sizes[d]) return check_size(name, 2, d, x.sizes[d], out.sizes[d]);
+    if (d != dim && x.sizes[d] > out.sizes[d]) return check_size(name, Operand::kIndex, d, x.sizes[d], out.sizes[d]);
   }
   if (element_count(x) == 0) return ATALLA_OK;
   WriteWalk w;
   w.indices = 1;
-  w.index[0] = index_operand(l, 2, out, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, 2, w.index[0], dim));
+  w.index[0] = index_operand(l, Operand::kIndex, out, dim, false);
+  ATALLA_CHECK(check_index_values(name, l, Operand::kIndex, w.index[0], dim));
   for (int d = 0; d < x.ndim; ++d) w.add(x.sizes[d], out.strides[d], src.strides[d], &x.strides[d], d == dim);
   return run_writes(l, w, p.combine, nullptr);
 }
@@ -88,37 +91,38 @@ atalla_status run_index_put(const Launch& l) {
   const char* name = "index_put";
   const IndexPutParameters p = IndexPutParameters::read(l.desc);
   ATALLA_CHECK(check_write(name, l, p.combine));
-  const atalla_operand &out = l.operand(0), &src = l.operand(1), &x = l.operand(2);
+  const atalla_operand &out = l.operand(Put::kOut), &src = l.operand(Put::kSource), &x = l.operand(Put::kIndices);
   ATALLA_CHECK(check_indexed_dims(name, l, out, p.count, p.first_dim));
   const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = x.ndim;
-  ATALLA_CHECK(check_rank(name, 1, src.ndim, out.ndim - count + rank));
+  ATALLA_CHECK(check_rank(name, Put::kSource, src.ndim, out.ndim - count + rank));
   WriteWalk w;
   w.indices = count;
   for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(name, l, 2, 2 + j));
-    w.index[j] = index_operand(l, 2 + j, out, begin + j, p.wrap_negative);
+    ATALLA_CHECK(check_same_sizes(name, l, Put::kIndices, Put::kIndices + j));
+    w.index[j] = index_operand(l, Put::kIndices + j, out, begin + j, p.wrap_negative);
   }
   for (int d = 0; d < src.ndim; ++d) {
     const bool indexed = d >= begin && d < begin + rank;
     const int own = d < begin ? d : d - rank + count;
     const int64_t expected = indexed ? x.sizes[d - begin] : out.sizes[own];
-    ATALLA_CHECK(check_size(name, 1, d, src.sizes[d], expected));
+    ATALLA_CHECK(check_size(name, Put::kSource, d, src.sizes[d], expected));
     int64_t strides[kMaxIndices] = {};
-    for (int j = 0; indexed && j < count; ++j) strides[j] = l.operand(2 + j).strides[d - begin];
+    for (int j = 0; indexed && j < count; ++j) strides[j] = l.operand(Put::kIndices + j).strides[d - begin];
     w.add(src.sizes[d], indexed ? 0 : out.strides[own], src.strides[d], strides, indexed);
   }
   if (element_count(src) == 0) return ATALLA_OK;
-  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(name, l, 2 + j, w.index[j], begin + j));
+  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(name, l, Put::kIndices + j, w.index[j], begin + j));
   return run_writes(l, w, p.combine, p.scaled ? &p.scale : nullptr);
 }
 
 // Elements move in runs of `run`; what is combined is also read where it is written, and costs a vector instruction.
 void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Cost& cost) {
   if (d.n_operands < 3) return;
-  const uint64_t element = dtype_size(d.operands[0].dtype), total = static_cast<uint64_t>(element_count(d.operands[1]));
+  const uint64_t element = dtype_size(d.operands[Put::kOut].dtype),
+                 total = static_cast<uint64_t>(element_count(d.operands[Put::kSource]));
   if (total == 0) return;
   const uint64_t bytes = total * element, runs = (total + run - 1) / run;
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
+  for (int i = Put::kSource; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * cost.vectors(static_cast<int64_t>(run));
   cost.bytes_written += bytes;
   cost.tiles += (combines ? 2 : 1) * runs * cost.tiles_of(run * element) + cost.tiles_of(bytes);
@@ -130,7 +134,7 @@ void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
 
 void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
   const IndexPutParameters p = IndexPutParameters::read(d);
-  cost_of_writes(d, run_behind(d.operands[0], p.first_dim + p.count - 1), p.combine != Combine::kAssign, cost);
+  cost_of_writes(d, run_behind(d.operands[Put::kOut], p.first_dim + p.count - 1), p.combine != Combine::kAssign, cost);
 }
 
 }  // namespace

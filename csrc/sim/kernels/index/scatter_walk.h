@@ -219,9 +219,10 @@ inline void run_write_walk(const WriteWalk& w, const RunWriter& write) {
 // Operand 1 has the dtype of operand 0, or a 16-bit float where that is F32.
 template <class S, class Op>
 void run_write_walk(const Launch& l, const WriteWalk& w, const Op& op) {
-  const atalla_dtype src_dtype = l.operand(1).dtype;
-  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, l.ptr<unsigned char>(0), sizeof(S),
-                              l.ptr<const unsigned char>(1), src_dtype, src_dtype != l.operand(0).dtype});
+  const atalla_dtype src_dtype = l.operand(ScatterOperands::kSource).dtype;
+  run_write_walk(w, RunWriter{w, write_loop<S, Op>, &op, l.ptr<unsigned char>(ScatterOperands::kOut), sizeof(S),
+                              l.ptr<const unsigned char>(ScatterOperands::kSource), src_dtype,
+                              src_dtype != l.operand(ScatterOperands::kOut).dtype});
 }
 
 }  // namespace

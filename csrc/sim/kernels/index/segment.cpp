@@ -7,8 +7,12 @@
 
 #include <limits>
 
+#include "kernel_parameters.h"
+
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Operand = SegmentReduceOperands;
 
 constexpr int64_t kColumns = 256;
 
@@ -32,7 +36,7 @@ template <SegmentReduction kKind, class C>
 template <class S, SegmentReduction kKind>
 void reduce_segments(const Launch& l) {
   using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
-  const atalla_operand &out = l.operand(0), &data = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &data = l.operand(Operand::kData);
   const Segments segments(l, 2);
   const int64_t outer = out.sizes[0], inner = out.sizes[2], n = data.sizes[1];
   const SegmentReduceParameters p = SegmentReduceParameters::read(l.desc);
@@ -48,7 +52,7 @@ void reduce_segments(const Launch& l) {
         segments.bounds(o, s, end, &begin, &end);
         for (int64_t i = 0; i < columns; ++i) acc[i] = start;
         for (int64_t j = begin; j < end; ++j) {
-          load_run(l.ptr<const S>(1) + (o * n + j) * inner + c, data.dtype, 1, columns, row);
+          load_run(l.ptr<const S>(Operand::kData) + (o * n + j) * inner + c, data.dtype, 1, columns, row);
           for (int64_t i = 0; i < columns; ++i) acc[i] = step<kKind>(acc[i], row[i]);
         }
         if (kKind == SegmentReduction::kMean) {
@@ -58,26 +62,16 @@ void reduce_segments(const Launch& l) {
             else if (!p.has_initial) acc[i] = std::numeric_limits<C>::quiet_NaN();
           }
         }
-        store_run(acc, columns, l.ptr<S>(0) + (o * segments.count + s) * inner + c, out.dtype, 1);
+        store_run(acc, columns, l.ptr<S>(Operand::kOut) + (o * segments.count + s) * inner + c, out.dtype, 1);
       }
     }
   });
 }
 
-atalla_status check_segments(const Launch& l) {
-  const char* name = "segment_reduce";
-  ATALLA_CHECK(check_operands_of_segments(name, l, 2));
-  const atalla_operand &out = l.operand(0), &data = l.operand(1);
-  if (out.sizes[0] != data.sizes[0] || out.sizes[2] != data.sizes[2]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the result and the data differ", name);
-  }
-  return check_numbers(name, l, 2, data.sizes[0], data.sizes[1], out.sizes[1]);
-}
-
 atalla_status run_segment_reduce(const Launch& l) {
-  ATALLA_CHECK(check_segments(l));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  dispatch_dtype(l.operand(1).dtype, [&]<class S>(S) {
+  ATALLA_CHECK(check_numbers("segment_reduce", l, Operand::kNumbers, l.operand(Operand::kData).sizes[1]));
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  dispatch_dtype(l.operand(Operand::kData).dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) {
       switch (SegmentReduceParameters::read(l.desc).reduction) {
         case SegmentReduction::kSum:
@@ -100,8 +94,8 @@ void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
   const SegmentReduction kind = SegmentReduceParameters::read(d).reduction;
   const bool compares = kind == SegmentReduction::kMax || kind == SegmentReduction::kMin;
-  cost.vector_ops +=
-      cost.vectors(element_count(d.operands[1])) * (compares ? 3 : 1) + cost.vectors(element_count(d.operands[0]));
+  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kData])) * (compares ? 3 : 1) +
+                     cost.vectors(element_count(d.operands[Operand::kOut]));
 }
 
 constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_reduce, cost_segment_reduce}};

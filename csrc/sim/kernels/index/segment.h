@@ -33,16 +33,10 @@ struct Segments {
   }
 };
 
-// Operand `numbers` of dtype I32 or I64: segments that lie in [0, rows), of `outer` rows of numbers.
-inline atalla_status check_numbers(const char* name, const Launch& l, int numbers, int64_t outer, int64_t rows,
-                                   int64_t count) {
-  const atalla_operand& o = l.operand(numbers);
-  const bool offsets = SegmentReduceParameters::read(l.desc).offsets;
-  if (o.ndim != 2 || o.sizes[0] != outer || o.sizes[1] != count + offsets) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the data and the segments differ", name);
-  }
+// Operand `numbers` of dtype I32 or I64: segments that lie in [0, rows).
+inline atalla_status check_numbers(const char* name, const Launch& l, int numbers, int64_t rows) {
   const Segments segments(l, numbers);
-  for (int64_t i = 0; i < outer; ++i) {
+  for (int64_t i = 0; i < l.operand(numbers).sizes[0]; ++i) {
     int64_t begin = 0, end = 0;
     for (int64_t s = 0; s < segments.count; ++s) {
       segments.bounds(i, s, end, &begin, &end);
@@ -50,18 +44,6 @@ inline atalla_status check_numbers(const char* name, const Launch& l, int number
       return set_error(ATALLA_ERR_FAULT_INDEX, "%s: segment [%lld, %lld) is out of range for %lld rows", name,
                        static_cast<long long>(begin), static_cast<long long>(end), static_cast<long long>(rows));
     }
-  }
-  return ATALLA_OK;
-}
-
-// Floating, of one dtype, contiguous: operands other than `numbers`.
-inline atalla_status check_operands_of_segments(const char* name, const Launch& l, int numbers) {
-  for (int i = 0; i < l.desc.n_operands; ++i) {
-    if (i != numbers && l.operand(i).ndim != 3) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have three dimensions", name, i);
-    }
-    if (!is_contiguous(l.operand(i)))
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
   }
   return ATALLA_OK;
 }

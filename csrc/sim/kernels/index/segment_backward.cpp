@@ -4,10 +4,13 @@
 // none.
 //
 // Instruction sets: up to avx2
+#include "kernel_parameters.h"
 #include "sim/kernels/index/segment.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Operand = SegmentReduceBackwardOperands;
 
 // One column of one segment: x and out are `stride` apart.
 template <class S, class C>
@@ -48,7 +51,7 @@ void segment_gradient(SegmentReduction kind, S* out, const S* x, int64_t stride,
 template <class S>
 void segment_gradients(const Launch& l) {
   using C = std::conditional_t<std::is_same_v<S, double>, double, float>;
-  const atalla_operand& data = l.operand(3);
+  const atalla_operand& data = l.operand(Operand::kData);
   const Segments segments(l, 4);
   const SegmentReduceBackwardParameters p = SegmentReduceBackwardParameters::read(l.desc);
   const SegmentReduction kind = p.reduction;
@@ -57,30 +60,24 @@ void segment_gradients(const Launch& l) {
   parallel_for(data.sizes[0] * inner, grain_for(4 * n), [&](int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       const int64_t o = t / inner, c = t % inner;
-      S* out = l.ptr<S>(0) + o * n * inner + c;
-      const S* x = l.ptr<const S>(3) + o * n * inner + c;
+      S* out = l.ptr<S>(Operand::kGradData) + o * n * inner + c;
+      const S* x = l.ptr<const S>(Operand::kData) + o * n * inner + c;
       for (int64_t j = 0; j < n; ++j) out[j * inner] = convert<S>(C(0));
       int64_t begin = 0, end = 0;
       for (int64_t s = 0; s < segments.count; ++s) {
         segments.bounds(o, s, end, &begin, &end);
         const int64_t place = (o * segments.count + s) * inner + c;
         segment_gradient<S, C>(kind, out + begin * inner, x + begin * inner, inner, end - begin,
-                               convert<C>(l.ptr<const S>(1)[place]), convert<C>(l.ptr<const S>(2)[place]), initial);
+                               convert<C>(l.ptr<const S>(Operand::kGradOutput)[place]),
+                               convert<C>(l.ptr<const S>(Operand::kResult)[place]), initial);
       }
     }
   });
 }
 
 atalla_status run_segment_reduce_backward(const Launch& l) {
-  const char* name = "segment_reduce_backward";
-  ATALLA_CHECK(check_operands_of_segments(name, l, 4));
-  const atalla_operand &grad = l.operand(1), &data = l.operand(3);
-  ATALLA_CHECK(check_same_sizes(name, l, 3, 0));
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 2));
-  if (grad.sizes[0] != data.sizes[0] || grad.sizes[2] != data.sizes[2]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes of the gradient and the data differ", name);
-  }
-  ATALLA_CHECK(check_numbers(name, l, 4, data.sizes[0], data.sizes[1], grad.sizes[1]));
+  const atalla_operand& data = l.operand(Operand::kData);
+  ATALLA_CHECK(check_numbers("segment_reduce_backward", l, Operand::kNumbers, data.sizes[1]));
   if (element_count(data) == 0) return ATALLA_OK;
   dispatch_dtype(data.dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) segment_gradients<S>(l);
@@ -95,7 +92,7 @@ void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
   const uint64_t operations = kind == SegmentReduction::kProd                                    ? 9
                               : kind == SegmentReduction::kMax || kind == SegmentReduction::kMin ? 4
                                                                                                  : 1;
-  cost.vector_ops += cost.vectors(element_count(d.operands[3])) * operations;
+  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kData])) * operations;
 }
 
 constexpr Kernel kKernels[] = {
