@@ -12,6 +12,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = Im2colOperands;
+
 constexpr int kColumnDims = 6;
 
 struct Sliding {
@@ -33,10 +35,6 @@ struct Sliding {
 
 atalla_status read_sliding(const char* name, const Launch& l, int columns, int image, Sliding* s) {
   const atalla_operand &c = l.operand(columns), &i = l.operand(image);
-  if (c.ndim != kColumnDims || i.ndim != 4 || c.sizes[0] != i.sizes[0] || c.sizes[1] != i.sizes[1]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: columns of %d dimensions and an image of %d, expected 6 and 4 alike",
-                     name, c.ndim, i.ndim);
-  }
   const Im2colParameters p = Im2colParameters::read(l.desc);
   for (int d = 0; d < 2; ++d) {
     s->dilation[d] = p.dilation[d], s->padding[d] = p.padding[d], s->stride[d] = p.stride[d];
@@ -84,7 +82,7 @@ inline void accumulate(T& sum, const T& x) {
 // A task owns rows of the image and adds its taps in a fixed order.
 template <class T>
 bool sum_columns(const Sliding& s, const Launch& l) {
-  const atalla_operand &image = l.operand(0), &columns = l.operand(1);
+  const atalla_operand &image = l.operand(Operand::kOut), &columns = l.operand(Operand::kInput);
   const int64_t *size = s.image, *n = s.columns, *from = s.columns_strides, *to = s.image_strides;
   const int64_t taps = n[2] * n[3];
   Flag failed;
@@ -102,7 +100,8 @@ bool sum_columns(const Sliding& s, const Launch& l) {
           int64_t first, last;
           s.inside(kw, &first, &last);
           const int64_t o = b * from[0] + c * from[1] + kh * from[2] + kw * from[3] + y * from[4] + first * from[5];
-          load_run(at(l.ptr<const char>(1), columns.dtype, o), columns.dtype, from[5], last - first, line.get());
+          load_run(at(l.ptr<const char>(Operand::kInput), columns.dtype, o), columns.dtype, from[5], last - first,
+                   line.get());
           T* const target = sum.get() + s.element(1, kw, first);
           if (s.stride[1] == 1) {
             for (int64_t x = 0; x < last - first; ++x) accumulate(target[x], line[x]);
@@ -111,8 +110,8 @@ bool sum_columns(const Sliding& s, const Launch& l) {
           }
         }
       }
-      store_run(sum.get(), size[3], at(l.ptr<char>(0), image.dtype, b * to[0] + c * to[1] + h * to[2]), image.dtype,
-                to[3]);
+      store_run(sum.get(), size[3], at(l.ptr<char>(Operand::kOut), image.dtype, b * to[0] + c * to[1] + h * to[2]),
+                image.dtype, to[3]);
     }
   });
   return !failed;
@@ -121,23 +120,23 @@ bool sum_columns(const Sliding& s, const Launch& l) {
 atalla_status run_im2col(const Launch& l) {
   const char* name = "im2col";
   Sliding s;
-  ATALLA_CHECK(read_sliding(name, l, 0, 1, &s));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  switch (dtype_size(l.operand(0).dtype)) {
+  ATALLA_CHECK(read_sliding(name, l, Operand::kOut, Operand::kInput, &s));
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  switch (dtype_size(l.operand(Operand::kOut).dtype)) {
     case 1:
-      gather_columns(s, l.ptr<uint8_t>(0), l.ptr<const uint8_t>(1));
+      gather_columns(s, l.ptr<uint8_t>(Operand::kOut), l.ptr<const uint8_t>(Operand::kInput));
       break;
     case 2:
-      gather_columns(s, l.ptr<uint16_t>(0), l.ptr<const uint16_t>(1));
+      gather_columns(s, l.ptr<uint16_t>(Operand::kOut), l.ptr<const uint16_t>(Operand::kInput));
       break;
     case 4:
-      gather_columns(s, l.ptr<uint32_t>(0), l.ptr<const uint32_t>(1));
+      gather_columns(s, l.ptr<uint32_t>(Operand::kOut), l.ptr<const uint32_t>(Operand::kInput));
       break;
     case 8:
-      gather_columns(s, l.ptr<uint64_t>(0), l.ptr<const uint64_t>(1));
+      gather_columns(s, l.ptr<uint64_t>(Operand::kOut), l.ptr<const uint64_t>(Operand::kInput));
       break;
     default:
-      gather_columns(s, l.ptr<Complex<double>>(0), l.ptr<const Complex<double>>(1));
+      gather_columns(s, l.ptr<Complex<double>>(Operand::kOut), l.ptr<const Complex<double>>(Operand::kInput));
       break;
   }
   return ATALLA_OK;
@@ -146,10 +145,10 @@ atalla_status run_im2col(const Launch& l) {
 atalla_status run_col2im(const Launch& l) {
   const char* name = "col2im";
   Sliding s;
-  ATALLA_CHECK(read_sliding(name, l, 1, 0, &s));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(read_sliding(name, l, Operand::kInput, Operand::kOut, &s));
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   bool ok = true;
-  switch (l.operand(0).dtype) {
+  switch (l.operand(Operand::kOut).dtype) {
     case ATALLA_F16:
     case ATALLA_BF16:
     case ATALLA_F32:
@@ -170,15 +169,15 @@ atalla_status run_col2im(const Launch& l) {
 }
 
 void cost_im2col(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = operand_bytes(d.operands[0]);
+  const uint64_t bytes = operand_bytes(d.operands[Operand::kOut]);
   cost.bytes_read += bytes;
   cost.bytes_written += bytes;
 }
 
 void cost_col2im(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[1]);
-  cost.bytes_written += operand_bytes(d.operands[0]);
-  cost.vector_ops += cost.vectors(element_count(d.operands[1]));
+  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
+  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kInput]));
 }
 
 constexpr Kernel kKernels[] = {

@@ -15,6 +15,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = FftC2cOperands;
+
 enum class Form { kC2c, kR2c, kC2r };
 
 constexpr int64_t kLargestGroup = 16;
@@ -39,14 +41,14 @@ struct Transform {
   int64_t lanes;
   T scale;
 
-  int64_t out_stride() const { return l.operand(0).strides[problem.dim]; }
-  int64_t in_stride() const { return l.operand(1).strides[problem.dim]; }
+  int64_t out_stride() const { return l.operand(Operand::kOut).strides[problem.dim]; }
+  int64_t in_stride() const { return l.operand(Operand::kInput).strides[problem.dim]; }
 
   void load(Split<T> x, const int64_t* offsets, int64_t w) const {
     const int64_t n = problem.n, stride = in_stride(), h = problem.length;
     for (int64_t j = 0; j < w; ++j) {
       if (problem.form == Form::kR2c) {
-        const S* p = l.ptr<const S>(1) + offsets[j];
+        const S* p = l.ptr<const S>(Operand::kInput) + offsets[j];
         if (problem.packed()) {
           for (int64_t i = 0; i < h; ++i) {
             x.re[i * w + j] = static_cast<T>(p[2 * i * stride]);
@@ -57,7 +59,7 @@ struct Transform {
         }
         continue;
       }
-      const Complex<S>* p = l.ptr<const Complex<S>>(1) + offsets[j];
+      const Complex<S>* p = l.ptr<const Complex<S>>(Operand::kInput) + offsets[j];
       const int64_t given = problem.form == Form::kC2r ? n / 2 + 1 : n;
       for (int64_t i = 0; i < given; ++i) {
         const Complex<S> v = p[i * stride];
@@ -76,7 +78,7 @@ struct Transform {
     const int64_t n = problem.n, stride = out_stride();
     for (int64_t j = 0; j < w; ++j) {
       if (problem.form == Form::kC2r) {
-        S* p = l.ptr<S>(0) + offsets[j];
+        S* p = l.ptr<S>(Operand::kOut) + offsets[j];
         if (problem.packed()) {
           for (int64_t i = 0; i < problem.length; ++i) {
             p[2 * i * stride] = static_cast<S>(x.re[i * w + j] * scale);
@@ -87,12 +89,12 @@ struct Transform {
         }
         continue;
       }
-      Complex<S>* p = l.ptr<Complex<S>>(0) + offsets[j];
+      Complex<S>* p = l.ptr<Complex<S>>(Operand::kOut) + offsets[j];
       const int64_t wanted = problem.form == Form::kR2c ? n / 2 + 1 : n;
       for (int64_t i = 0; i < wanted; ++i) {
         p[i * stride] = {static_cast<S>(x.re[i * w + j] * scale), static_cast<S>(x.im[i * w + j] * scale)};
       }
-      for (int64_t i = wanted; i < l.operand(0).sizes[problem.dim]; ++i) {
+      for (int64_t i = wanted; i < l.operand(Operand::kOut).sizes[problem.dim]; ++i) {
         const Complex<S> v = p[(n - i) * stride];
         p[i * stride] = {v.re, -v.im};
       }
@@ -182,7 +184,7 @@ template <class S, class T>
 atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
   const PlanHandle<T> plan(problem.length);
   if (plan.get() == nullptr) return no_memory("fft");
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(factor)};
   for (int d = 0; d < out.ndim; ++d) {
     if (d != problem.dim) transform.rows.add(out.sizes[d], out.strides[d], in.strides[d]);
@@ -197,7 +199,7 @@ atalla_status run_typed(const Launch& l, const Problem& problem, double factor) 
 
 atalla_status run_fft(const Launch& l, Form form) {
   const char* name = form == Form::kC2c ? "fft.c2c" : form == Form::kR2c ? "fft.r2c" : "fft.c2r";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const FftR2cParameters p = FftR2cParameters::read(l.desc);  // fft.c2c has these and the direction
   ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
   const bool wide = l.desc.compute_dtype == ATALLA_C128;
@@ -228,7 +230,7 @@ atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
 
 // 5 n log2 n operations a complex transform (half of it for a real one), three times that and longer with a chirp.
 void cost_fft(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[0], &in = d.operands[1];
+  const atalla_operand &out = d.operands[Operand::kOut], &in = d.operands[Operand::kInput];
   cost.bytes_read += operand_bytes(in);
   cost.bytes_written += operand_bytes(out);
   const int64_t dim = FftR2cParameters::read(d).dim;

@@ -4,6 +4,7 @@
 // and stored to, and calls of LAPACK on them.
 #pragma once
 
+#include "kernel_parameters.h"
 #include "sim/host/lapack.h"
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
@@ -126,6 +127,8 @@ inline int64_t load_int(const Plane& from, int64_t i) {
   return static_cast<const int32_t*>(from.data)[i * from.row_stride];
 }
 
+constexpr int kResult = LinalgLuFactorOperands::kOut;  // the first operand, as of all these kernels
+
 // The launch as a batch: every operand has the same leading dimensions, and after them its own 2, 1 or 0.
 struct Batch {
   const Launch& l;
@@ -133,7 +136,7 @@ struct Batch {
 
   int64_t count() const {
     int64_t n = 1;
-    for (int d = 0; d < ndim; ++d) n *= l.operand(0).sizes[d];
+    for (int d = 0; d < ndim; ++d) n *= l.operand(kResult).sizes[d];
     return n;
   }
   Plane plane(int k, int64_t b) const {
@@ -151,20 +154,11 @@ struct Batch {
   }
 };
 
-// Checks the batch of the operands that are there; `dims`: the own dimensions of each.
-inline atalla_status check_batch(const char* name, const Launch& l, std::initializer_list<int> dims) {
-  const int ndim = l.operand(0).ndim - *dims.begin();
-  int k = -1;
-  for (const int own : dims) {
-    const atalla_operand& o = l.operand(++k);
-    if (is_absent(o)) continue;
-    bool fits = ndim >= 0 && o.ndim == ndim + own;
-    for (int d = 0; fits && d < ndim; ++d) fits = o.sizes[d] == l.operand(0).sizes[d];
-    if (!fits) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected the batch of operand 0 and %d",
-                       name, k, o.ndim, own);
-    }
-    for (int d = ndim; d < o.ndim; ++d) {
+// That the sizes of matrices fit LAPACK.
+inline atalla_status check_lapack(const char* name, const Launch& l) {
+  for (int k = 0; k < l.desc.n_operands; ++k) {
+    const atalla_operand& o = l.operand(k);
+    for (int d = o.ndim < 2 ? 0 : o.ndim - 2; d < o.ndim; ++d) {
       if (o.sizes[d] <= INT32_MAX) continue;
       return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has size %lld, expected at most %d", name, k,
                        static_cast<long long>(o.sizes[d]), INT32_MAX);
@@ -183,22 +177,11 @@ inline atalla_status check_size(const char* name, const Launch& l, int k, int fr
                    static_cast<long long>(size_of(l, k, from_end)), from_end, static_cast<long long>(expected));
 }
 
-// The operands of a solve with a factored matrix: x [n, k], the factors [n, n], the pivots [n] and b [n, k].
-inline atalla_status check_factored_solve(const char* name, const Launch& l) {
-  ATALLA_CHECK(check_batch(name, l, {2, 2, 1, 2}));
-  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
-  ATALLA_CHECK(check_size(name, l, 1, 2, n));
-  ATALLA_CHECK(check_size(name, l, 1, 1, n));
-  ATALLA_CHECK(check_size(name, l, 2, 1, n));
-  ATALLA_CHECK(check_size(name, l, 3, 2, n));
-  return check_size(name, l, 3, 1, k);
-}
-
 // Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
 // matrices follow each other: LAPACK has threads of its own.
 template <class F>
 atalla_status for_each_matrix(const char* name, const Launch& l, int own_dims, double flops, F&& body) {
-  const Batch batch{l, l.operand(0).ndim - own_dims};
+  const Batch batch{l, l.operand(kResult).ndim - own_dims};
   const int64_t count = batch.count();
   bool ok = true;
   const auto range = [&](int64_t begin, int64_t end) {

@@ -11,6 +11,12 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Cross = CrossOperands;
+
+using Pdist = PdistOperands;
+
+using Cdist = CdistOperands;
+
 constexpr int kLanes = 16;
 
 enum class Norm { Zero, One, Two, Infinity, Other };
@@ -70,14 +76,7 @@ void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
   else by_norm(float{});
 }
 
-bool contiguous_rows(const atalla_operand& o) { return inner_size(o) <= 1 || o.strides[o.ndim - 1] == 1; }
-
-atalla_status check_distance(const char* name, const Launch& l, double p, int inputs, int rank) {
-  for (int i = 1; i <= inputs; ++i) {
-    if (l.operand(i).ndim != rank || !contiguous_rows(l.operand(i))) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not %d-dimensional with contiguous rows", name, i, rank);
-    }
-  }
+atalla_status check_order(const char* name, double p) {
   if (p >= 0) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: p is %g, expected at least 0", name, p);
 }
@@ -85,22 +84,19 @@ atalla_status check_distance(const char* name, const Launch& l, double p, int in
 // out [b, m, n] of rows [b, m, k] and [b, n, k].
 atalla_status run_cdist(const Launch& l) {
   const double order = CdistParameters::read(l.desc).p;
-  ATALLA_CHECK(check_distance("cdist", l, order, 2, 3));
-  const atalla_operand &out = l.operand(0), &x = l.operand(1), &y = l.operand(2);
+  ATALLA_CHECK(check_order("cdist", order));
+  const atalla_operand &out = l.operand(Cdist::kOut), &x = l.operand(Cdist::kX), &y = l.operand(Cdist::kY);
   const int64_t m = x.sizes[1], n = y.sizes[1], k = x.sizes[2];
-  const bool fits = out.ndim == 3 && out.sizes[0] == x.sizes[0] && out.sizes[0] == y.sizes[0] && out.sizes[1] == m &&
-                    out.sizes[2] == n && y.sizes[2] == k;
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "cdist: expected [b, m, n] of [b, m, k] and [b, n, k]");
   if (element_count(out) == 0) return ATALLA_OK;
   dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
     const T p = static_cast<T>(order);
     parallel_for(out.sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t b = r / m, i = r % m;
-        const T* a = l.ptr<const T>(1) + b * x.strides[0] + i * x.strides[1];
-        T* o = l.ptr<T>(0) + b * out.strides[0] + i * out.strides[1];
+        const T* a = l.ptr<const T>(Cdist::kX) + b * x.strides[0] + i * x.strides[1];
+        T* o = l.ptr<T>(Cdist::kOut) + b * out.strides[0] + i * out.strides[1];
         for (int64_t j = 0; j < n; ++j) {
-          o[j * out.strides[2]] = measure(a, l.ptr<const T>(2) + b * y.strides[0] + j * y.strides[1], k, p);
+          o[j * out.strides[2]] = measure(a, l.ptr<const T>(Cdist::kY) + b * y.strides[0] + j * y.strides[1], k, p);
         }
       }
     });
@@ -111,22 +107,18 @@ atalla_status run_cdist(const Launch& l) {
 // out [n (n - 1) / 2]: the pairs i < j of rows [n, k], i first.
 atalla_status run_pdist(const Launch& l) {
   const double order = PdistParameters::read(l.desc).p;
-  ATALLA_CHECK(check_distance("pdist", l, order, 1, 2));
-  const atalla_operand &out = l.operand(0), &x = l.operand(1);
+  ATALLA_CHECK(check_order("pdist", order));
+  const atalla_operand &out = l.operand(Pdist::kOut), &x = l.operand(Pdist::kX);
   const int64_t n = x.sizes[0], k = x.sizes[1];
-  if (out.ndim != 1 || out.sizes[0] != n * (n - 1) / 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "pdist: expected n (n - 1) / 2 distances of %lld rows",
-                     static_cast<long long>(n));
-  }
   if (out.sizes[0] == 0) return ATALLA_OK;
   dispatch_distance(out.dtype, order, [&]<class T>(T, auto measure) {
     const T p = static_cast<T>(order);
     parallel_for(n - 1, grain_for(n / 2 * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const T* a = l.ptr<const T>(1) + i * x.strides[0];
-        T* o = l.ptr<T>(0) + (i * (2 * n - i - 1) / 2 - i - 1) * out.strides[0];
+        const T* a = l.ptr<const T>(Pdist::kX) + i * x.strides[0];
+        T* o = l.ptr<T>(Pdist::kOut) + (i * (2 * n - i - 1) / 2 - i - 1) * out.strides[0];
         for (int64_t j = i + 1; j < n; ++j) {
-          o[j * out.strides[0]] = measure(a, l.ptr<const T>(1) + j * x.strides[0], k, p);
+          o[j * out.strides[0]] = measure(a, l.ptr<const T>(Pdist::kX) + j * x.strides[0], k, p);
         }
       }
     });
@@ -150,20 +142,21 @@ template <class C>
 template <class S>
 void cross(const Launch& l, int64_t dim) {
   using C = std::conditional_t<kIsHalf<S>, float, S>;
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Pdist::kOut);
   Dims<3> dims;
   int64_t step[3];
   for (int k = 0; k < 3; ++k) step[k] = l.operand(k).strides[dim];
   for (int d = 0; d < out.ndim; ++d) {
-    if (d != dim) dims.add(out.sizes[d], out.strides[d], l.operand(1).strides[d], l.operand(2).strides[d]);
+    if (d != dim)
+      dims.add(out.sizes[d], out.strides[d], l.operand(Cross::kA).strides[d], l.operand(Cross::kB).strides[d]);
   }
   int64_t s[3];
   const int64_t length = dims.pop(s);
   parallel_for(dims.count(), grain_for(6 * length), [&](int64_t begin, int64_t end) {
     Cursor<3> at(dims, begin);
     for (int64_t r = begin; r < end; ++r, at.next()) {
-      S* o = l.ptr<S>(0) + at.offsets[0];
-      const S *a = l.ptr<const S>(1) + at.offsets[1], *b = l.ptr<const S>(2) + at.offsets[2];
+      S* o = l.ptr<S>(Cross::kOut) + at.offsets[0];
+      const S *a = l.ptr<const S>(Cross::kA) + at.offsets[1], *b = l.ptr<const S>(Cross::kB) + at.offsets[2];
       for (int64_t i = 0; i < length; ++i, o += s[0], a += s[1], b += s[2]) {
         C u[3], v[3];
         for (int k = 0; k < 3; ++k) u[k] = convert<C>(a[k * step[1]]), v[k] = convert<C>(b[k * step[2]]);
@@ -177,16 +170,8 @@ void cross(const Launch& l, int64_t dim) {
 }
 
 atalla_status run_cross(const Launch& l) {
-  const char* name = "cross";
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Cross::kOut);
   const int64_t dim = CrossParameters::read(l.desc).dim;
-  ATALLA_CHECK(check_dim(name, dim, out.ndim));
-  for (int i = 0; i < 3; ++i) {
-    ATALLA_CHECK(check_same_sizes(name, l, 0, i));
-  }
-  if (out.ndim == 0 || out.sizes[dim] != 3) {
-    return set_error(ATALLA_ERR_ARGUMENT, "cross: dimension %lld is not of size 3", static_cast<long long>(dim));
-  }
   if (element_count(out) == 0) return ATALLA_OK;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
     if constexpr (!std::is_same_v<S, BoolByte>) cross<S>(l, dim);
@@ -197,16 +182,17 @@ atalla_status run_cross(const Launch& l) {
 // A difference, its magnitude (three operations), its power and the sum; a root for each result.
 void cost_distance(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const atalla_operand& x = d.operands[1];
+  const atalla_operand& x = d.operands[Cdist::kX];
   const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
-  const int64_t results = element_count(d.operands[0]), k = inner_size(x);
+  const int64_t results = element_count(d.operands[Cdist::kOut]), k = inner_size(x);
   cost.vector_ops += cost.vectors(results * k) * (power ? 22 : 5) + cost.vectors(results) * 8;
   if (power) cost.exp_ops += cost.vectors(results * k);
 }
 
 void cost_cross(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost.vector_ops += cost.vectors(element_count(d.operands[0])) * (is_complex(d.operands[0].dtype) ? 14 : 3);
+  cost.vector_ops +=
+      cost.vectors(element_count(d.operands[Cdist::kOut])) * (is_complex(d.operands[Cdist::kOut].dtype) ? 14 : 3);
 }
 
 constexpr Kernel kKernels[] = {

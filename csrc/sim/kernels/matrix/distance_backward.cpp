@@ -14,6 +14,10 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Cdist = CdistBackwardOperands;
+
+using Pdist = PdistBackwardOperands;
+
 // NaN of NaN.
 template <class T>
 T sign(T x) {
@@ -45,22 +49,15 @@ void add_share(T* out, const T* a, const T* b, int64_t k, T p, T grad, T distanc
   }
 }
 
-atalla_status check_gradient(const char* name, const Launch& l, int operands) {
-  for (int i = 0; i < operands; ++i) {
-    if (!is_contiguous(l.operand(i)))
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous", name, i);
-  }
-  return ATALLA_OK;
-}
-
 template <class T>
 void cdist_backward(const Launch& l, T p) {
-  const int64_t m = l.operand(2).sizes[1], n = l.operand(3).sizes[1], k = l.operand(2).sizes[2];
-  parallel_for(l.operand(2).sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
+  const int64_t m = l.operand(Cdist::kX).sizes[1], n = l.operand(Cdist::kY).sizes[1], k = l.operand(Cdist::kX).sizes[2];
+  parallel_for(l.operand(Cdist::kX).sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T *grad = l.ptr<const T>(1) + r * n, *x = l.ptr<const T>(2) + r * k, *dist = l.ptr<const T>(4) + r * n;
-      const T* y = l.ptr<const T>(3) + r / m * n * k;
-      T* out = l.ptr<T>(0) + r * k;
+      const T *grad = l.ptr<const T>(Cdist::kGradOutput) + r * n, *x = l.ptr<const T>(Cdist::kX) + r * k,
+              *dist = l.ptr<const T>(Cdist::kDistances) + r * n;
+      const T* y = l.ptr<const T>(Cdist::kY) + r / m * n * k;
+      T* out = l.ptr<T>(Cdist::kGradX) + r * k;
       for (int64_t i = 0; i < k; ++i) out[i] = 0;
       for (int64_t j = 0; j < n; ++j) add_share(out, x, y + j * k, k, p, grad[j], dist[j]);
     }
@@ -69,11 +66,12 @@ void cdist_backward(const Launch& l, T p) {
 
 template <class T>
 void pdist_backward(const Launch& l, T p) {
-  const int64_t n = l.operand(2).sizes[0], k = l.operand(2).sizes[1];
-  const T *grad = l.ptr<const T>(1), *x = l.ptr<const T>(2), *dist = l.ptr<const T>(3);
+  const int64_t n = l.operand(Pdist::kX).sizes[0], k = l.operand(Pdist::kX).sizes[1];
+  const T *grad = l.ptr<const T>(Pdist::kGradOutput), *x = l.ptr<const T>(Pdist::kX),
+          *dist = l.ptr<const T>(Pdist::kDistances);
   parallel_for(n, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      T* out = l.ptr<T>(0) + i * k;
+      T* out = l.ptr<T>(Pdist::kGradX) + i * k;
       for (int64_t c = 0; c < k; ++c) out[c] = 0;
       for (int64_t j = 0; j < n; ++j) {
         if (i == j) continue;
@@ -87,15 +85,7 @@ void pdist_backward(const Launch& l, T p) {
 
 // out, x [b, m, k], grad, distances [b, m, n], y [b, n, k].
 atalla_status run_cdist_backward(const Launch& l) {
-  const char* name = "cdist_backward";
-  ATALLA_CHECK(check_gradient(name, l, 5));
-  const atalla_operand &grad = l.operand(1), &x = l.operand(2), &y = l.operand(3);
-  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 4));
-  const bool fits = x.ndim == 3 && y.ndim == 3 && grad.ndim == 3 && x.sizes[0] == y.sizes[0] &&
-                    grad.sizes[0] == x.sizes[0] && grad.sizes[1] == x.sizes[1] && grad.sizes[2] == y.sizes[1] &&
-                    x.sizes[2] == y.sizes[2];
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
+  const atalla_operand& x = l.operand(Cdist::kX);
   if (element_count(x) == 0) return ATALLA_OK;
   const double p = CdistBackwardParameters::read(l.desc).p;
   if (x.dtype == ATALLA_F64) cdist_backward<double>(l, p);
@@ -105,14 +95,7 @@ atalla_status run_cdist_backward(const Launch& l) {
 
 // out, x [n, k], grad and distances [n (n - 1) / 2].
 atalla_status run_pdist_backward(const Launch& l) {
-  const char* name = "pdist_backward";
-  ATALLA_CHECK(check_gradient(name, l, 4));
-  const atalla_operand &grad = l.operand(1), &x = l.operand(2);
-  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 3));
-  if (x.ndim != 2 || grad.ndim != 1 || grad.sizes[0] != x.sizes[0] * (x.sizes[0] - 1) / 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the sizes of gradient, rows and distances differ", name);
-  }
+  const atalla_operand& x = l.operand(Pdist::kX);
   if (element_count(x) == 0) return ATALLA_OK;
   const double p = PdistBackwardParameters::read(l.desc).p;
   if (x.dtype == ATALLA_F64) pdist_backward<double>(l, p);
@@ -123,7 +106,7 @@ atalla_status run_pdist_backward(const Launch& l) {
 // A difference, its sign or power, a multiplication and a sum for each element of each pair.
 void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const atalla_operand& x = d.operands[2];
+  const atalla_operand& x = d.operands[Cdist::kX];
   const double p = CdistBackwardParameters::read(d).p;
   const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
   const int64_t work = static_cast<int64_t>(pairs) * inner_size(x);
@@ -131,10 +114,10 @@ void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
   if (power) cost.exp_ops += cost.vectors(work);
 }
 void cost_cdist_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_gradient(d, static_cast<uint64_t>(element_count(d.operands[1])), cost);
+  cost_gradient(d, static_cast<uint64_t>(element_count(d.operands[Cdist::kGradOutput])), cost);
 }
 void cost_pdist_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_gradient(d, 2 * static_cast<uint64_t>(element_count(d.operands[1])), cost);
+  cost_gradient(d, 2 * static_cast<uint64_t>(element_count(d.operands[Cdist::kGradOutput])), cost);
 }
 
 constexpr Kernel kKernels[] = {

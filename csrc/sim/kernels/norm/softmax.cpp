@@ -14,6 +14,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = SoftmaxOperands;
+
 constexpr int64_t kBufferElements = 8192;  // of a row that needs conversion; longer ones are converted once a pass
 constexpr int64_t kColumns = 128;          // of a block
 
@@ -159,7 +161,7 @@ struct Softmax {
   }
 
   void run(const Launch& l, int64_t dim) const {
-    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
     const int64_t in_stride = in.ndim ? in.strides[dim] : 1, out_stride = out.ndim ? out.strides[dim] : 1;
     Dims<2> dims;
     for (int d = 0; d < in.ndim; ++d) {
@@ -175,8 +177,8 @@ struct Softmax {
         Cursor<2> at_row(dims, begin / blocks);
         for (int64_t i = begin; i < end; ++i) {
           const int64_t c = i % blocks * kColumns;
-          block({at(l.data[1], in_dtype, at_row.offsets[1] + c), at(l.data[0], out_dtype, at_row.offsets[0] + c),
-                 in_stride, out_stride},
+          block({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + c),
+                 at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + c), in_stride, out_stride},
                 columns - c < kColumns ? columns - c : kColumns);
           if (i % blocks == blocks - 1) at_row.next();
         }
@@ -187,19 +189,17 @@ struct Softmax {
       alignas(64) T buffer[kBufferElements];
       Cursor<2> at_row(dims, begin);
       for (int64_t i = begin; i < end; ++i, at_row.next()) {
-        row({at(l.data[1], in_dtype, at_row.offsets[1]), at(l.data[0], out_dtype, at_row.offsets[0]), in_stride,
-             out_stride},
+        row({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1]),
+             at(l.data[Operand::kOut], out_dtype, at_row.offsets[0]), in_stride, out_stride},
             buffer);
       }
     });
   }
 };
 
-atalla_status run_softmax(const char* name, const Launch& l, bool log) {
-  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
+atalla_status run_softmax(const Launch& l, bool log) {
+  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int64_t dim = SoftmaxParameters::read(l.desc).dim;
-  ATALLA_CHECK(check_dim(name, dim, in.ndim));
   if (element_count(in) == 0) return ATALLA_OK;
   const int64_t size = size_along(in, dim);
   if (l.desc.compute_dtype == ATALLA_F64) {
@@ -213,7 +213,7 @@ atalla_status run_softmax(const char* name, const Launch& l, bool log) {
 // A vector: maximum (compare and select), subtraction, exponential, scaling; the sum of a row passes the array, whose
 // weights are ones. A row: a maximum over the lanes, the scalar part. Rows of up to two vectors stay in registers.
 void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[1];
+  const atalla_operand& in = d.operands[Operand::kInput];
   const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
   const uint64_t rows = n > 0 ? cost.computed_rows(element_count(in) / n) : 0;
   cost_operand_bytes(d, cost);
@@ -225,8 +225,8 @@ void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax("softmax", l, false); }, cost_softmax},
-    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax("log_softmax", l, true); }, cost_softmax},
+    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, false); }, cost_softmax},
+    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, true); }, cost_softmax},
 };
 
 }  // namespace

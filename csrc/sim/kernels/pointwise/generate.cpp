@@ -9,6 +9,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = RepeatInterleaveOperands;
+
 // Elements of the lower triangle in the rows before `row`: the sum of clamp(r + diagonal + 1, 0, columns).
 int64_t lower_before(int64_t row, int64_t columns, int64_t diagonal) {
   const int64_t begins = -diagonal > 0 ? -diagonal : 0;                    // the first row with an element
@@ -23,14 +25,14 @@ int64_t lower_before(int64_t row, int64_t columns, int64_t diagonal) {
 
 template <class T>
 void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diagonal, bool upper) {
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Operand::kOut);
   const int64_t to_column = out.strides[0], step = out.strides[1];
   // What the upper triangle leaves of a row is the lower one of the diagonal before.
   if (upper) --diagonal;
   parallel_for(rows, columns >= 16384 ? 1 : 16384 / (columns + 1) + 1, [&](int64_t begin, int64_t end) {
     int64_t position = lower_before(begin, columns, diagonal);
     if (upper) position = begin * columns - position;
-    T* o = l.ptr<T>(0) + position * step;
+    T* o = l.ptr<T>(Operand::kOut) + position * step;
     for (int64_t r = begin; r < end; ++r) {
       const int64_t split = r + diagonal + 1 < 0 ? 0 : r + diagonal + 1 > columns ? columns : r + diagonal + 1;
       const int64_t first = upper ? split : 0, last = upper ? columns : split;
@@ -44,7 +46,7 @@ void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diago
 
 atalla_status run_triangle_indices(const Launch& l) {
   const char* name = "triangle_indices";
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Operand::kOut);
   const TriangleIndicesParameters p = TriangleIndicesParameters::read(l.desc);
   const int64_t rows = p.rows, columns = p.columns;
   const bool upper = p.upper;
@@ -52,7 +54,7 @@ atalla_status run_triangle_indices(const Launch& l) {
   const int64_t diagonal = p.diagonal < -rows ? -rows : p.diagonal > columns ? columns : p.diagonal;
   const int64_t lower = lower_before(rows, columns, upper ? diagonal - 1 : diagonal);
   const int64_t n = upper ? rows * columns - lower : lower;
-  if (rows < 0 || columns < 0 || out.ndim != 2 || out.sizes[0] != 2 || out.sizes[1] != n) {
+  if (rows < 0 || columns < 0 || out.sizes[1] != n) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of 2 rows and %lld columns", name,
                      static_cast<long long>(n));
   }
@@ -64,9 +66,9 @@ atalla_status run_triangle_indices(const Launch& l) {
 // out[ends[i - 1] .. ends[i]) = i, where ends is the running sum of the repetitions.
 template <class T>
 void fill_repeats(const Launch& l, int64_t n) {
-  const int64_t* ends = l.ptr<const int64_t>(1);
-  const int64_t stride = l.operand(1).strides[0], step = l.operand(0).strides[0];
-  T* out = l.ptr<T>(0);
+  const int64_t* ends = l.ptr<const int64_t>(Operand::kEnds);
+  const int64_t stride = l.operand(Operand::kEnds).strides[0], step = l.operand(Operand::kOut).strides[0];
+  T* out = l.ptr<T>(Operand::kOut);
   parallel_for(n, 1024, [&](int64_t begin, int64_t end) {
     int64_t p = begin == 0 ? 0 : ends[(begin - 1) * stride];
     for (int64_t i = begin; i < end; ++i) {
@@ -76,16 +78,11 @@ void fill_repeats(const Launch& l, int64_t n) {
 }
 
 atalla_status run_repeat_interleave(const Launch& l) {
-  const char* name = "repeat_interleave";
-  const atalla_operand &out = l.operand(0), &ends = l.operand(1);
-  if (out.ndim != 1 || ends.ndim != 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operands of %d and %d dimensions, expected 1", name, out.ndim,
-                     ends.ndim);
-  }
+  const atalla_operand &out = l.operand(Operand::kOut), &ends = l.operand(Operand::kEnds);
   const int64_t n = ends.sizes[0];
   int64_t previous = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t e = l.ptr<const int64_t>(1)[i * ends.strides[0]];
+    const int64_t e = l.ptr<const int64_t>(Operand::kEnds)[i * ends.strides[0]];
     if (e < previous) return set_error(ATALLA_ERR_ARGUMENT, "repeats can not be negative");
     previous = e;
   }
@@ -103,8 +100,8 @@ atalla_status run_repeat_interleave(const Launch& l) {
 
 void cost_generate(const atalla_launch_desc& d, Cost& cost) {
   for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
-  cost.bytes_written += operand_bytes(d.operands[0]);
-  cost.vector_ops += cost.vectors(element_count(d.operands[0]));
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
+  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kOut]));
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ __attribute__((__simd__("notinbranch"))) double cos(double) noexcept;
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = RandomBernoulliOperands;
+
 constexpr int kBlock = 4 * kPhiloxGroups;  // elements that are made at once
 
 struct Bits64 {
@@ -77,7 +79,7 @@ int mantissa_bits(atalla_dtype d) {
 // negative where the block begins before the first element); `wide`: the low words are needed too.
 template <class T, class Parameters, class Make>
 void generate(const Launch& l, const Parameters& p, bool wide, Make&& make) {
-  const atalla_operand& out = l.operand(0);
+  const atalla_operand& out = l.operand(Operand::kOut);
   Dims<1> dims;
   for (int d = 0; d < out.ndim; ++d) dims.add(out.sizes[d], out.strides[d]);
   const int64_t total = element_count(out);
@@ -101,7 +103,7 @@ void generate(const Launch& l, const Parameters& p, bool wide, Make&& make) {
       const int64_t count = total - first < kBlock ? total - first : kBlock;
       for (int64_t i = b == 0 ? skip : 0; i < count;) {
         const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
-        store_run(values + i, n, at(l.data[0], out.dtype, at_run.offsets[0] + in_run * stride), out.dtype,
+        store_run(values + i, n, at(l.data[Operand::kOut], out.dtype, at_run.offsets[0] + in_run * stride), out.dtype,
                   inner == 1 ? 1 : stride);
         i += n, in_run += n;
         if (in_run == inner) in_run = 0, at_run.next();
@@ -133,7 +135,7 @@ T below(T high, atalla_dtype dtype) {
 
 template <class T>
 void uniform(const Launch& l, const RandomUniformParameters& p) {
-  const atalla_dtype dtype = l.operand(0).dtype;
+  const atalla_dtype dtype = l.operand(Operand::kOut).dtype;
   const T low = static_cast<T>(p.low), high = static_cast<T>(p.high);
   const int bits = mantissa_bits(dtype);
   // A result of at least `high` after the store's rounding becomes the value below it, or low where that is greater.
@@ -208,8 +210,8 @@ void integer(const Launch& l, const RandomIntegerParameters& p) {
 template <class T>
 bool bernoulli(const Launch& l) {
   bool ok = true;
-  const atalla_operand& p = l.operand(1);
-  const void* base = l.data[1];
+  const atalla_operand& p = l.operand(Operand::kProbability);
+  const void* base = l.data[Operand::kProbability];
   Dims<1> dims;
   if (!p.immediate) {
     for (int d = 0; d < p.ndim; ++d) dims.add(p.sizes[d], p.strides[d]);
@@ -217,7 +219,7 @@ bool bernoulli(const Launch& l) {
   Dims<1> outer = dims;
   int64_t stride;
   const int64_t inner = outer.pop(&stride);
-  const int64_t total = element_count(l.operand(0));
+  const int64_t total = element_count(l.operand(Operand::kOut));
   generate<float>(
       l, RandomBernoulliParameters::read(l.desc), sizeof(T) == 8, [&](const Bits64& b, float* values, int64_t first) {
         T u[4][kPhiloxGroups];
@@ -256,8 +258,8 @@ atalla_status run_uniform(const Launch& l) {
   const char* name = "random.uniform";
   const RandomUniformParameters p = RandomUniformParameters::read(l.desc);
   if (!(p.low <= p.high && std::isfinite(p.low) && std::isfinite(p.high))) return wrong_parameters(name, p.low, p.high);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  if (l.operand(0).dtype == ATALLA_F64) uniform<double>(l, p);
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  if (l.operand(Operand::kOut).dtype == ATALLA_F64) uniform<double>(l, p);
   else uniform<float>(l, p);
   return ATALLA_OK;
 }
@@ -266,8 +268,8 @@ atalla_status run_normal(const Launch& l) {
   const char* name = "random.normal";
   const RandomNormalParameters p = RandomNormalParameters::read(l.desc);
   if (!(p.deviation >= 0)) return wrong_parameters(name, p.mean, p.deviation);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  if (l.operand(0).dtype == ATALLA_F64) normal<double>(l, p);
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
+  if (l.operand(Operand::kOut).dtype == ATALLA_F64) normal<double>(l, p);
   else normal<float>(l, p);
   return ATALLA_OK;
 }
@@ -278,15 +280,14 @@ atalla_status run_integer(const Launch& l) {
     return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld",
                      static_cast<long long>(p.low), static_cast<long long>(p.high));
   }
-  if (element_count(l.operand(0)) > 0) integer(l, p);
+  if (element_count(l.operand(Operand::kOut)) > 0) integer(l, p);
   return ATALLA_OK;
 }
 
 atalla_status run_bernoulli(const Launch& l) {
   const char* name = "random.bernoulli";
-  const atalla_operand& p = l.operand(1);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  if (!p.immediate && p.ndim > 0) ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
+  const atalla_operand& p = l.operand(Operand::kProbability);
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const bool ok = p.dtype == ATALLA_F64 ? bernoulli<double>(l) : bernoulli<float>(l);
   if (!ok) return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: expected probabilities from 0 to 1", name);
   return ATALLA_OK;
@@ -295,20 +296,26 @@ atalla_status run_bernoulli(const Launch& l) {
 // A group of four 32-bit words takes 10 rounds of two widening products (two instructions each), four exclusive ors and
 // two moves, on 32 groups at once; the rest is per element. Draws of 64 bits take two such groups.
 void cost_random(const atalla_launch_desc& d, Cost& cost, uint64_t draws, uint64_t per_vector) {
-  const int64_t n = element_count(d.operands[0]);
+  const int64_t n = element_count(d.operands[Operand::kOut]);
   const uint64_t v = cost.vectors(n), groups = cost.vectors((n + 3) / 4);
-  cost.bytes_written += operand_bytes(d.operands[0]);
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
   for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
   cost.vector_ops += groups * draws * 100 + v * per_vector;
 }
 
 uint64_t draws_for(atalla_dtype d) { return d == ATALLA_F64 ? 2 : 1; }
 
-void cost_uniform(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, draws_for(d.operands[0].dtype), 3); }
+void cost_uniform(const atalla_launch_desc& d, Cost& c) {
+  cost_random(d, c, draws_for(d.operands[Operand::kOut].dtype), 3);
+}
 // A logarithm, a square root and a sine or cosine an element or two: polynomials of about ten instructions each.
-void cost_normal(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, draws_for(d.operands[0].dtype), 22); }
+void cost_normal(const atalla_launch_desc& d, Cost& c) {
+  cost_random(d, c, draws_for(d.operands[Operand::kOut].dtype), 22);
+}
 void cost_integer(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, 2, 4); }
-void cost_bernoulli(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, draws_for(d.operands[1].dtype), 3); }
+void cost_bernoulli(const atalla_launch_desc& d, Cost& c) {
+  cost_random(d, c, draws_for(d.operands[Operand::kProbability].dtype), 3);
+}
 
 constexpr uint64_t kStored = kIntegerDtypes | kFloatDtypes;
 constexpr Kernel kKernels[] = {

@@ -17,6 +17,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = RandomBinomialOperands;
+
 // std::lgamma writes a variable of the whole process, which other threads write too.
 double log_gamma(double x) {
   int sign;
@@ -161,16 +163,17 @@ double gamma(Draws& draws, double alpha) {
 // Visits the elements with their parameters. f(index, value of parameter 0, value of parameter 1, place of the result)
 template <class F>
 void each_element(const Launch& l, F&& f) {
-  const atalla_operand &out = l.operand(0), &first = l.operand(1), &second = l.operand(l.desc.n_operands - 1);
+  const atalla_operand &out = l.operand(Operand::kOut), &first = l.operand(Operand::kCount),
+                       &second = l.operand(l.desc.n_operands - 1);
   const int last = l.desc.n_operands - 1;
   Dims<3> dims;
   for (int d = 0; d < out.ndim; ++d) dims.add(out.sizes[d], out.strides[d], first.strides[d], second.strides[d]);
   parallel_for(element_count(out), 1024, [&](int64_t begin, int64_t end) {
     Cursor<3> at_element(dims, begin);
     for (int64_t i = begin; i < end; ++i, at_element.next()) {
-      f(i, element_of<double>(l.data[1], first.dtype, at_element.offsets[1]),
+      f(i, element_of<double>(l.data[Operand::kCount], first.dtype, at_element.offsets[1]),
         element_of<double>(l.data[last], second.dtype, at_element.offsets[2]),
-        at(l.data[0], out.dtype, at_element.offsets[0]));
+        at(l.data[Operand::kOut], out.dtype, at_element.offsets[0]));
     }
   });
 }
@@ -179,9 +182,8 @@ using Sample = double (*)(Draws&, double, double);
 
 // `valid` is asked of every element before anything is written.
 template <class Valid>
-atalla_status run(const char* name, const Launch& l, const char* complaint, Sample sample, Valid&& valid) {
-  for (int i = 1; i < l.desc.n_operands; ++i) ATALLA_CHECK(check_same_sizes(name, l, 0, i));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+atalla_status run(const Launch& l, const char* complaint, Sample sample, Valid&& valid) {
+  if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   bool ok = true;
   each_element(l, [&](int64_t, double a, double b, void*) {
     if (!valid(a, b)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
@@ -189,7 +191,7 @@ atalla_status run(const char* name, const Launch& l, const char* complaint, Samp
   if (!ok) return set_error(ATALLA_ERR_FAULT_KERNEL, "%s", complaint);
   const RandomPoissonParameters p = RandomPoissonParameters::read(l.desc);
   const uint64_t seed = static_cast<uint64_t>(p.seed), offset = static_cast<uint64_t>(p.offset);
-  const atalla_dtype dtype = l.operand(0).dtype;
+  const atalla_dtype dtype = l.operand(Operand::kOut).dtype;
   each_element(l, [&](int64_t i, double a, double b, void* place) {
     Draws draws(seed, offset + static_cast<uint64_t>(i));
     const double value = sample(draws, a, b);
@@ -200,25 +202,25 @@ atalla_status run(const char* name, const Launch& l, const char* complaint, Samp
 
 atalla_status run_poisson(const Launch& l) {
   return run(
-      "random.poisson", l, "invalid Poisson rate, expected rate to be non-negative",
+      l, "invalid Poisson rate, expected rate to be non-negative",
       [](Draws& draws, double rate, double) { return poisson(draws, rate); },
       [](double rate, double) { return rate >= 0; });
 }
 
 atalla_status run_binomial(const Launch& l) {
-  return run("random.binomial", l, "", binomial, [](double, double) { return true; });
+  return run(l, "", binomial, [](double, double) { return true; });
 }
 
 atalla_status run_gamma(const Launch& l) {
   return run(
-      "random.gamma", l, "", [](Draws& draws, double alpha, double) { return gamma(draws, alpha); },
+      l, "", [](Draws& draws, double alpha, double) { return gamma(draws, alpha); },
       [](double, double) { return true; });
 }
 
 // About two attempts an element, each of two groups of random words and the logarithms of the acceptance test.
 void cost_draws(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t v = cost.vectors(element_count(d.operands[0]));
-  cost.bytes_written += operand_bytes(d.operands[0]);
+  const uint64_t v = cost.vectors(element_count(d.operands[Operand::kOut]));
+  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
   for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += 2 * operand_bytes(d.operands[i]);
   cost.vector_ops += v * 2 * (100 + 60);
 }

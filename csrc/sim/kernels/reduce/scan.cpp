@@ -17,6 +17,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = CumsumOperands;
+
 constexpr int64_t kBufferElements = 512;
 constexpr int kRows = 4;  // taken together, since each waits for its running result
 constexpr int64_t kColumns = 128;
@@ -137,7 +139,7 @@ struct Scan {
   atalla_dtype compute, in_dtype, out_dtype;
 
   Scan(const Launch& launch, int64_t d) : l(launch), dim(d) {
-    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
     compute = l.desc.compute_dtype, in_dtype = in.dtype, out_dtype = out.dtype;
     if (in.ndim) size = in.sizes[dim], in_stride = in.strides[dim], out_stride = out.strides[dim];
   }
@@ -182,7 +184,7 @@ struct Scan {
   }
 
   void run() const {
-    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
     Dims<2> dims;
     for (int d = 0; d < in.ndim; ++d) {
       if (d != dim) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
@@ -196,7 +198,8 @@ struct Scan {
         Cursor<2> at_row(dims, begin / blocks);
         for (int64_t i = begin; i < end; ++i) {
           const int64_t c = i % blocks * kColumns;
-          block(at(l.data[1], in_dtype, at_row.offsets[1] + c), at(l.data[0], out_dtype, at_row.offsets[0] + c),
+          block(at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + c),
+                at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + c),
                 columns - c < kColumns ? columns - c : kColumns);
           if (i % blocks == blocks - 1) at_row.next();
         }
@@ -211,8 +214,8 @@ struct Scan {
         char* to[kRows];
         int count = 0;
         for (; count < kRows && i < end; ++count, ++i, at_row.next()) {
-          from[count] = at(l.data[1], in_dtype, at_row.offsets[1]);
-          to[count] = at(l.data[0], out_dtype, at_row.offsets[0]);
+          from[count] = at(l.data[Operand::kInput], in_dtype, at_row.offsets[1]);
+          to[count] = at(l.data[Operand::kOut], out_dtype, at_row.offsets[0]);
         }
         if constexpr (std::is_same_v<T, int64_t>) {
           if (in_place()) {
@@ -228,16 +231,10 @@ struct Scan {
   }
 };
 
-atalla_status check_scan(const char* name, const Launch& l, int64_t dim) {
-  ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  return check_dim(name, dim, l.operand(1).ndim);
-}
-
 template <template <class> class Op>
-atalla_status run_accumulation(const char* name, const Launch& l) {
+atalla_status run_accumulation(const Launch& l) {
   const int64_t dim = CumsumParameters::read(l.desc).dim;
-  ATALLA_CHECK(check_scan(name, l, dim));
-  if (element_count(l.operand(1)) == 0) return ATALLA_OK;
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   switch (l.desc.compute_dtype) {
     case ATALLA_F16:
     case ATALLA_BF16:
@@ -258,13 +255,12 @@ atalla_status run_accumulation(const char* name, const Launch& l) {
   return ATALLA_OK;
 }
 
-atalla_status run_cumsum(const Launch& l) { return run_accumulation<Sum>("cumsum", l); }
-atalla_status run_cumprod(const Launch& l) { return run_accumulation<Product>("cumprod", l); }
+atalla_status run_cumsum(const Launch& l) { return run_accumulation<Sum>(l); }
+atalla_status run_cumprod(const Launch& l) { return run_accumulation<Product>(l); }
 
 atalla_status run_logcumsumexp(const Launch& l) {
   const int64_t dim = LogcumsumexpParameters::read(l.desc).dim;
-  ATALLA_CHECK(check_scan("logcumsumexp", l, dim));
-  if (element_count(l.operand(1)) == 0) return ATALLA_OK;
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   if (is_complex(l.desc.compute_dtype)) Scan<LogSumExp<Complex<double>>>(l, dim).run();
   else if (l.desc.compute_dtype == ATALLA_F64) Scan<LogSumExp<double>>(l, dim).run();
   else Scan<LogSumExp<float>>(l, dim).run();
@@ -273,7 +269,7 @@ atalla_status run_logcumsumexp(const Launch& l) {
 
 // `operations` a step, for 32 rows at once; the rows are laid across the lanes by the SDMA.
 void cost_scan(const atalla_launch_desc& d, uint64_t operations, uint64_t exps, Cost& cost) {
-  const atalla_operand& in = d.operands[1];
+  const atalla_operand& in = d.operands[Operand::kInput];
   const int64_t n = size_along(in, CumsumParameters::read(d).dim);
   cost_operand_bytes(d, cost);
   if (n <= 0) return;

@@ -9,6 +9,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = CummaxOperands;
+
 constexpr int64_t kColumns = 64;
 
 // A key that is at least as large as the one before when the element takes its place. For cummin the order is turned
@@ -89,9 +91,9 @@ void scan_extreme(const Launch& l) {
     Cursor<3> at(rows.dims, begin / blocks);
     for (int64_t b = begin; b < end; ++b) {
       const int64_t c = b % blocks * kColumns;
-      const S* in = l.ptr<const S>(2) + at.offsets[2] + c * s[2];
-      S* values = l.ptr<S>(0) + at.offsets[0] + c * s[0];
-      int64_t* indices = l.ptr<int64_t>(1) + at.offsets[1] + c * s[1];
+      const S* in = l.ptr<const S>(Operand::kInput) + at.offsets[2] + c * s[2];
+      S* values = l.ptr<S>(Operand::kValues) + at.offsets[0] + c * s[0];
+      int64_t* indices = l.ptr<int64_t>(Operand::kIndices) + at.offsets[1] + c * s[1];
       const int64_t columns = width - c < kColumns ? width - c : kColumns;
       if (columns == 1 && dense) scan_row<S, kMax, true>(rows, in, values, indices);
       else if (columns == 1) scan_row<S, kMax, false>(rows, in, values, indices);
@@ -104,15 +106,15 @@ void scan_extreme(const Launch& l) {
 template <bool kMax>
 atalla_status run_extreme(const Launch& l) {
   const char* name = kMax ? "cummax" : "cummin";
-  ATALLA_CHECK(check_rows(name, l, CummaxParameters::read(l.desc).dim, -1));
-  if (element_count(l.operand(2)) == 0) return ATALLA_OK;
-  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) { scan_extreme<S, kMax>(l); });
+  ATALLA_CHECK(check_rows(name, l, CummaxParameters::read(l.desc).dim));
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
+  dispatch_sortable(l.operand(Operand::kInput).dtype, [&]<class S>(S) { scan_extreme<S, kMax>(l); });
   return ATALLA_OK;
 }
 
 // A compare and two selects of two operations a step, for 32 rows at once.
 void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[2];
+  const atalla_operand& in = d.operands[Operand::kInput];
   const int64_t n = size_along(in, CummaxParameters::read(d).dim);
   cost_operand_bytes(d, cost);
   if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * cost.vectors(element_count(in) / n);

@@ -15,6 +15,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = HistogramOperands;
+
 constexpr int kMaxHistogramDims = ATALLA_MAX_OPERANDS - 3;
 constexpr int64_t kPointsPerPart = 32768;
 constexpr int64_t kMaxParts = 16;
@@ -46,12 +48,12 @@ struct Histogram {
   Axis axes[kMaxHistogramDims];
 
   Histogram(const Launch& launch, BinSearch bins_way) : l(launch), way(bins_way) {
-    dims = l.desc.n_operands - 3;
-    n = l.operand(1).sizes[0];
+    dims = l.desc.n_operands - Operand::kEdges;
+    n = l.operand(Operand::kPoints).sizes[0];
     for (int d = dims - 1; d >= 0; --d) {
-      const atalla_operand& o = l.operand(3 + d);
+      const atalla_operand& o = l.operand(Operand::kEdges + d);
       Axis& a = axes[d];
-      a.edges = l.ptr<const S>(3 + d), a.stride = o.strides[0], a.bins = o.sizes[0] - 1;
+      a.edges = l.ptr<const S>(Operand::kEdges + d), a.stride = o.strides[0], a.bins = o.sizes[0] - 1;
       a.first = a.edge(0), a.last = a.edge(a.bins);
       a.hist_stride = bins;
       bins *= a.bins;
@@ -85,10 +87,10 @@ struct Histogram {
   }
 
   void count(double* hist, int64_t begin, int64_t end) const {
-    const atalla_operand& in = l.operand(1);
-    const bool weighted = l.operand(2).addr != 0;
+    const atalla_operand& in = l.operand(Operand::kPoints);
+    const bool weighted = l.operand(Operand::kWeights).addr != 0;
     for (int64_t i = begin; i < end; ++i) {
-      const S* point = l.ptr<const S>(1) + i * in.strides[0];
+      const S* point = l.ptr<const S>(Operand::kPoints) + i * in.strides[0];
       int64_t place = 0;
       bool inside = true;
       for (int d = 0; d < dims; ++d) {
@@ -100,7 +102,9 @@ struct Histogram {
         place += bin(axes[d], x) * axes[d].hist_stride;
       }
       if (!inside || place < 0 || place >= bins) continue;
-      hist[place] += weighted ? convert<double>(l.ptr<const S>(2)[i * l.operand(2).strides[0]]) : 1.0;
+      hist[place] +=
+          weighted ? convert<double>(l.ptr<const S>(Operand::kWeights)[i * l.operand(Operand::kWeights).strides[0]])
+                   : 1.0;
     }
   }
 
@@ -118,7 +122,7 @@ struct Histogram {
         count(hists + p * bins, n * p / parts, n * (p + 1) / parts);
       }
     });
-    S* out = l.ptr<S>(0);
+    S* out = l.ptr<S>(Operand::kOut);
     for (int64_t b = 0; b < bins; ++b) {
       double sum = 0;
       for (int64_t p = 0; p < parts; ++p) sum += hists[p * bins + b];
@@ -129,21 +133,16 @@ struct Histogram {
 };
 
 atalla_status run_histogram(const Launch& l) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1), &weight = l.operand(2);
-  const int dims = l.desc.n_operands - 3;
+  const atalla_operand& out = l.operand(Operand::kOut);
+  const int dims = l.desc.n_operands - Operand::kEdges;
   const BinSearch method = HistogramParameters::read(l.desc).method;
-  bool fits = out.ndim == dims && in.ndim == 2 && in.sizes[1] == dims &&
-              (is_absent(weight) || (weight.ndim == 1 && weight.sizes[0] == in.sizes[0]));
-  int64_t expected = 1;
+  bool fits = out.ndim == dims;
   for (int d = dims - 1; fits && d >= 0; --d) {
-    const atalla_operand& edges = l.operand(3 + d);
-    fits = edges.ndim == 1 && edges.sizes[0] == out.sizes[d] + 1 && (out.sizes[d] == 1 || out.strides[d] == expected);
-    expected *= out.sizes[d];
+    const atalla_operand& edges = l.operand(Operand::kEdges + d);
+    fits = edges.ndim == 1 && edges.sizes[0] == out.sizes[d] + 1;
   }
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "histogram: the sizes of result, points, weights and edges differ");
-  for (int i = 0; i < l.desc.n_operands; ++i) {
-    if (i == 2 && is_absent(weight)) continue;
-  }
+  if (!fits)
+    return set_error(ATALLA_ERR_ARGUMENT, "histogram: expected the edges of the bins of each dimension of the result");
   if (element_count(out) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
@@ -156,7 +155,7 @@ atalla_status run_histogram(const Launch& l) {
 // addition and a scatter a point.
 void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const atalla_operand& in = d.operands[1];
+  const atalla_operand& in = d.operands[Operand::kPoints];
   if (in.ndim != 2) return;
   const bool search = HistogramParameters::read(d).method == BinSearch::kSearch;
   uint64_t each = 3;

@@ -10,6 +10,10 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Isin = IsinOperands;
+
+using Search = SearchsortedOperands;
+
 constexpr int64_t kSearchBlock = 1024;
 
 // The type in which elements of storage type S are compared.
@@ -33,14 +37,14 @@ int64_t bound(const S* row, int64_t stride, const int64_t* sorter, int64_t sorte
 }
 
 atalla_status check_sorter(const Launch& l, int64_t n) {
-  const atalla_operand& o = l.operand(3);
+  const atalla_operand& o = l.operand(Search::kSorter);
   Dims<1> dims;
   for (int d = 0; d < o.ndim; ++d) dims.add(o.sizes[d], o.strides[d]);
   const int64_t count = dims.count();
   if (count == 0) return ATALLA_OK;
   Cursor<1> c(dims, 0);
   for (int64_t i = 0; i < count; ++i, c.next()) {
-    const int64_t x = l.ptr<const int64_t>(3)[c.offsets[0]];
+    const int64_t x = l.ptr<const int64_t>(Search::kSorter)[c.offsets[0]];
     if (x >= 0 && x < n) continue;
     return set_error(ATALLA_ERR_FAULT_INDEX, "searchsorted: sorter index %lld is out of range for rows of %lld",
                      static_cast<long long>(x), static_cast<long long>(n));
@@ -49,30 +53,28 @@ atalla_status check_sorter(const Launch& l, int64_t n) {
 }
 
 atalla_status check_searchsorted(const Launch& l) {
-  const char* name = "searchsorted";
-  const atalla_operand &rows = l.operand(1), &values = l.operand(2);
-  ATALLA_CHECK(check_same_sizes(name, l, 2, 0));
+  const atalla_operand &rows = l.operand(Search::kRows), &values = l.operand(Search::kValues);
   bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
   for (int d = 0; fits && d + 1 < rows.ndim; ++d) fits = rows.sizes[d] == values.sizes[d];
   if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "searchsorted: the rows do not go with the values");
-  if (l.desc.n_operands == 3 || is_absent(l.operand(3))) return ATALLA_OK;
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 3));
+  if (l.desc.n_operands == Search::kSorter || is_absent(l.operand(Search::kSorter))) return ATALLA_OK;
   return check_sorter(l, rows.sizes[rows.ndim - 1]);
 }
 
 template <class S, class X>
 void search(const Launch& l) {
-  const atalla_operand &out = l.operand(0), &rows = l.operand(1), &values = l.operand(2);
-  const bool sorted = l.desc.n_operands == 3 || l.operand(3).addr == 0;
+  const atalla_operand &out = l.operand(Search::kOut), &rows = l.operand(Search::kRows),
+                       &values = l.operand(Search::kValues);
+  const bool sorted = l.desc.n_operands == Search::kSorter || l.operand(Search::kSorter).addr == 0;
   const bool right = SearchsortedParameters::read(l.desc).right;
   const int last = rows.ndim - 1;
   const int64_t n = rows.sizes[last], stride = rows.strides[last];
-  const int64_t sorter_stride = sorted ? 0 : l.operand(3).strides[last];
+  const int64_t sorter_stride = sorted ? 0 : l.operand(Search::kSorter).strides[last];
   Dims<4> dims;  // out, values, rows, sorter
   for (int d = 0; d < values.ndim; ++d) {
     const bool along = d < last;
     dims.add(values.sizes[d], out.strides[d], values.strides[d], along ? rows.strides[d] : 0,
-             along && !sorted ? l.operand(3).strides[d] : 0);
+             along && !sorted ? l.operand(Search::kSorter).strides[d] : 0);
   }
   int64_t s[4] = {};
   const bool shared = dims.ndim > 0 && dims.strides[2][dims.ndim - 1] == 0 && dims.strides[3][dims.ndim - 1] == 0;
@@ -82,11 +84,11 @@ void search(const Launch& l) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b % blocks * kSearchBlock;
       const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
-      const S* row = l.ptr<const S>(1) + c.offsets[2];
-      const int64_t* sorter = sorted ? nullptr : l.ptr<const int64_t>(3) + c.offsets[3];
+      const S* row = l.ptr<const S>(Search::kRows) + c.offsets[2];
+      const int64_t* sorter = sorted ? nullptr : l.ptr<const int64_t>(Search::kSorter) + c.offsets[3];
       for (int64_t i = first; i < behind; ++i) {
-        const auto value = convert<Compared<S>>(l.ptr<const S>(2)[c.offsets[1] + i * s[1]]);
-        l.ptr<X>(0)[c.offsets[0] + i * s[0]] =
+        const auto value = convert<Compared<S>>(l.ptr<const S>(Search::kValues)[c.offsets[1] + i * s[1]]);
+        l.ptr<X>(Search::kOut)[c.offsets[0] + i * s[0]] =
             static_cast<X>(bound(row, stride, sorter, sorter_stride, n, value, right));
       }
       if (b % blocks == blocks - 1) c.next();
@@ -96,9 +98,9 @@ void search(const Launch& l) {
 
 atalla_status run_searchsorted(const Launch& l) {
   ATALLA_CHECK(check_searchsorted(l));
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
-  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) {
-    if (l.operand(0).dtype == ATALLA_I64) search<S, int64_t>(l);
+  if (element_count(l.operand(Search::kOut)) == 0) return ATALLA_OK;
+  dispatch_sortable(l.operand(Search::kValues).dtype, [&]<class S>(S) {
+    if (l.operand(Search::kOut).dtype == ATALLA_I64) search<S, int64_t>(l);
     else search<S, int32_t>(l);
   });
   return ATALLA_OK;
@@ -107,8 +109,9 @@ atalla_status run_searchsorted(const Launch& l) {
 // The keys of the list without NaNs, sorted.
 template <class S>
 int64_t sorted_keys(const Launch& l, uint64_t* keys, Entry<S>* e, Entry<S>* spare) {
-  const int64_t n = element_count(l.operand(2));
-  load_entries(l.ptr<const S>(2), l.operand(2).ndim > 0 ? l.operand(2).strides[0] : 1, n, false, e);
+  const int64_t n = element_count(l.operand(Isin::kList));
+  load_entries(l.ptr<const S>(Isin::kList), l.operand(Isin::kList).ndim > 0 ? l.operand(Isin::kList).strides[0] : 1, n,
+               false, e);
   const Entry<S>* sorted = sort_entries(e, spare, n, kKeyBits<S>);
   int64_t valid = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -120,8 +123,8 @@ int64_t sorted_keys(const Launch& l, uint64_t* keys, Entry<S>* e, Entry<S>* spar
 
 template <class S>
 bool test_elements(const Launch& l) {
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  const int64_t n = element_count(l.operand(2));
+  const atalla_operand &out = l.operand(Isin::kOut), &in = l.operand(Isin::kElements);
+  const int64_t n = element_count(l.operand(Isin::kList));
   Entry<S>* e = scratch<Entry<S>>(ScratchSlot::SortA, n);
   Entry<S>* spare = scratch<Entry<S>>(ScratchSlot::SortB, n);
   uint64_t* keys = scratch<uint64_t>(ScratchSlot::SortC, n);
@@ -139,7 +142,7 @@ bool test_elements(const Launch& l) {
       const int64_t first = b % blocks * kSearchBlock;
       const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
       for (int64_t i = first; i < behind; ++i) {
-        const uint64_t key = order_key(l.ptr<const S>(1)[c.offsets[1] + i * s[1]]);
+        const uint64_t key = order_key(l.ptr<const S>(Isin::kElements)[c.offsets[1] + i * s[1]]);
         bool found = false;
         if (count <= kFew) {
           for (int64_t k = 0; k < count; ++k) found |= keys[k] == key;
@@ -152,7 +155,7 @@ bool test_elements(const Launch& l) {
           }
           found = keys[base] == key;
         }
-        l.ptr<uint8_t>(0)[c.offsets[0] + i * s[0]] = static_cast<uint8_t>(found != invert);
+        l.ptr<uint8_t>(Isin::kOut)[c.offsets[0] + i * s[0]] = static_cast<uint8_t>(found != invert);
       }
       if (b % blocks == blocks - 1) c.next();
     }
@@ -161,13 +164,13 @@ bool test_elements(const Launch& l) {
 }
 
 atalla_status run_isin(const Launch& l) {
-  const char* name = "isin";
-  ATALLA_CHECK(check_same_sizes(name, l, 1, 0));
-  if (l.operand(2).ndim > 1) return set_error(ATALLA_ERR_ARGUMENT, "isin: the list has more than one dimension");
-  if (element_count(l.operand(2)) >= kMaxSortLength) return set_error(ATALLA_ERR_UNSUPPORTED, "isin: too long a list");
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  if (l.operand(Isin::kList).ndim > 1)
+    return set_error(ATALLA_ERR_ARGUMENT, "isin: the list has more than one dimension");
+  if (element_count(l.operand(Isin::kList)) >= kMaxSortLength)
+    return set_error(ATALLA_ERR_UNSUPPORTED, "isin: too long a list");
+  if (element_count(l.operand(Isin::kOut)) == 0) return ATALLA_OK;
   bool done = false;
-  dispatch_sortable(l.operand(1).dtype, [&]<class S>(S) { done = test_elements<S>(l); });
+  dispatch_sortable(l.operand(Isin::kElements).dtype, [&]<class S>(S) { done = test_elements<S>(l); });
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "isin: no host memory for the list");
 }
 
@@ -180,18 +183,18 @@ uint64_t halvings(int64_t n) {
 // Each halving gathers an element and compares: two operations a step.
 void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const atalla_operand& rows = d.operands[1];
+  const atalla_operand& rows = d.operands[Search::kRows];
   if (rows.ndim > 0)
-    cost.vector_ops += cost.vectors(element_count(d.operands[0])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
+    cost.vector_ops += cost.vectors(element_count(d.operands[Search::kOut])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
 }
 
 // The list is sorted by a network of compares and selects first.
 void cost_isin(const atalla_launch_desc& d, Cost& cost) {
-  const int64_t n = element_count(d.operands[2]);
+  const int64_t n = element_count(d.operands[Isin::kList]);
   const uint64_t levels = halvings(n);
   cost_operand_bytes(d, cost);
-  cost.vector_ops +=
-      cost.vectors(n) * 5 * levels * (levels + 1) / 2 + cost.vectors(element_count(d.operands[0])) * 2 * levels;
+  cost.vector_ops += cost.vectors(n) * 5 * levels * (levels + 1) / 2 +
+                     cost.vectors(element_count(d.operands[Isin::kOut])) * 2 * levels;
 }
 
 constexpr Kernel kKernels[] = {

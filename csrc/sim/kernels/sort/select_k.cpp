@@ -16,6 +16,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = TopkOperands;
+
 struct ByKeyThenPosition {
   template <class E>
   bool operator()(const E& a, const E& b) const {
@@ -181,18 +183,18 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
     }
     Cursor<3> c(rows.dims, begin);
     for (int64_t r = begin; r < end; ++r, c.next()) {
-      const S* in = l.ptr<const S>(2) + c.offsets[2];
+      const S* in = l.ptr<const S>(Operand::kInput) + c.offsets[2];
       if constexpr (requires { way.select_from(in, rows.in_stride, n, e); }) {
         way.select_from(in, rows.in_stride, n, e);
       } else {
         load_entries(in, rows.in_stride, n, way.descending, e);
         way.select(e, n);
       }
-      if (int64_t* x = l.ptr<int64_t>(1)) {
+      if (int64_t* x = l.ptr<int64_t>(Operand::kIndices)) {
         x += c.offsets[1];
         for (int64_t i = 0; i < count; ++i) x[i * rows.indices_stride] = e[i].index();
       }
-      if (S* v = l.ptr<S>(0)) {
+      if (S* v = l.ptr<S>(Operand::kValues)) {
         v += c.offsets[0];
         for (int64_t i = 0; i < count; ++i) v[i * rows.values_stride] = in[e[i].index() * rows.in_stride];
       }
@@ -204,21 +206,21 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
 // `make`: the way of a row, given the row's length and a value of the DRAM type.
 template <class Make>
 atalla_status run_selection(const char* name, const Launch& l, int64_t dim, int64_t count, Make&& make) {
-  ATALLA_CHECK(check_rows(name, l, dim, count));
-  if (element_count(l.operand(2)) == 0 || count == 0) return ATALLA_OK;
-  for (int i = 0; i < 2; ++i) {
-    if (l.data[i] != nullptr && l.data[i] == l.data[2]) {
+  ATALLA_CHECK(check_rows(name, l, dim));
+  if (element_count(l.operand(Operand::kInput)) == 0 || count == 0) return ATALLA_OK;
+  for (const int i : {Operand::kValues, Operand::kIndices}) {
+    if (l.data[i] != nullptr && l.data[i] == l.data[Operand::kInput]) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: the result cannot be written over the input", name);
     }
   }
   bool done = false;
-  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), dim, count); });
+  dispatch_sortable(l.operand(Operand::kInput).dtype,
+                    [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), dim, count); });
   return done ? ATALLA_OK : no_memory_for_keys(name);
 }
 
 atalla_status check_k(const char* name, const Launch& l, int64_t dim, int64_t k, int64_t least) {
-  if (l.desc.n_operands != 3) return ATALLA_OK;  // check_rows() refuses it
-  const int64_t length = size_along(l.operand(2), dim);
+  const int64_t length = size_along(l.operand(Operand::kInput), dim);
   if (k >= least && k <= length) return ATALLA_OK;
   return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, of rows of %lld elements", name, static_cast<long long>(k),
                    static_cast<long long>(length));
@@ -250,14 +252,15 @@ atalla_status run_mode(const Launch& l) {
 // A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.
 void cost_selection(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost.vector_ops += cost.vectors(element_count(d.operands[2])) * 2 * 8 * dtype_size(d.operands[2].dtype);
+  cost.vector_ops +=
+      cost.vectors(element_count(d.operands[Operand::kInput])) * 2 * 8 * dtype_size(d.operands[Operand::kInput].dtype);
 }
 
 // A sorting network (see sort) and three operations an element to count runs.
 void cost_mode(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  const uint64_t levels = network_levels(size_along(d.operands[2], ModeParameters::read(d).dim));
-  cost.vector_ops += cost.vectors(element_count(d.operands[2])) * (5 * levels * (levels + 1) / 2 + 3);
+  const uint64_t levels = network_levels(size_along(d.operands[Operand::kInput], ModeParameters::read(d).dim));
+  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kInput])) * (5 * levels * (levels + 1) / 2 + 3);
 }
 
 constexpr Kernel kKernels[] = {

@@ -13,6 +13,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = SortOperands;
+
 // Where equal elements may come in any order, bytes (which are mostly equal) come in the order of upstream's CPU: that
 // of the standard library's sort. Rows for which this would be slow are sorted in the stable order.
 constexpr int64_t kUpstreamOrderLength = 16384;
@@ -36,14 +38,14 @@ struct SortRows {
 
   void row(const Cursor<3>& c, E* e, E* spare) const {
     const int64_t n = rows.size;
-    const S* in = l.ptr<const S>(2) + c.offsets[2];
+    const S* in = l.ptr<const S>(Operand::kInput) + c.offsets[2];
     load_entries(in, rows.in_stride, n, descending, e);
     const E* sorted = sort_row(e, spare);
-    if (int64_t* x = l.ptr<int64_t>(1)) {
+    if (int64_t* x = l.ptr<int64_t>(Operand::kIndices)) {
       x += c.offsets[1];
       for (int64_t i = 0; i < n; ++i) x[i * rows.indices_stride] = sorted[i].index();
     }
-    if (S* v = l.ptr<S>(0)) {
+    if (S* v = l.ptr<S>(Operand::kValues)) {
       // Collected apart, because the values may take the input's place.
       v += c.offsets[0];
       S* values = reinterpret_cast<S*>(sorted == e ? spare : e);
@@ -74,10 +76,10 @@ struct SortRows {
 
 atalla_status run_sort(const Launch& l) {
   const SortParameters p = SortParameters::read(l.desc);
-  ATALLA_CHECK(check_rows("sort", l, p.dim, -1));
-  if (element_count(l.operand(2)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_rows("sort", l, p.dim));
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   bool done = false;
-  dispatch_sortable(l.operand(2).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, p).run(); });
+  dispatch_sortable(l.operand(Operand::kInput).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, p).run(); });
   return done ? ATALLA_OK : no_memory_for_keys("sort");
 }
 
@@ -115,15 +117,14 @@ void order_rows(const S* x, int64_t row_stride, int64_t stride, int64_t n, int64
 
 atalla_status run_sort_rows(const Launch& l) {
   const char* name = "sort_rows";
-  const atalla_operand &out = l.operand(0), &in = l.operand(1);
-  const bool fits = in.ndim == 2 && out.ndim == 1 && out.sizes[0] == in.sizes[0] && out.strides[0] == 1;
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "sort_rows: expected a contiguous order [n] of rows [n, k]");
+  const atalla_operand &out = l.operand(SortRowsOperands::kOrder), &in = l.operand(SortRowsOperands::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   int64_t* spare = scratch<int64_t>(ScratchSlot::SortA, out.sizes[0]);
   if (spare == nullptr) return no_memory_for_keys(name);
   dispatch_sortable(in.dtype, [&](auto tag) {
     using S = decltype(tag);
-    order_rows(l.ptr<const S>(1), in.strides[0], in.strides[1], in.sizes[0], in.sizes[1], l.ptr<int64_t>(0), spare);
+    order_rows(l.ptr<const S>(SortRowsOperands::kInput), in.strides[0], in.strides[1], in.sizes[0], in.sizes[1],
+               l.ptr<int64_t>(SortRowsOperands::kOrder), spare);
   });
   return ATALLA_OK;
 }
@@ -142,11 +143,12 @@ void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cos
 
 void cost_sort(const atalla_launch_desc& d, Cost& cost) {
   cost_operand_bytes(d, cost);
-  cost_network(d.operands[2], size_along(d.operands[2], SortParameters::read(d).dim), 1, cost);
+  cost_network(d.operands[Operand::kInput], size_along(d.operands[Operand::kInput], SortParameters::read(d).dim), 1,
+               cost);
 }
 
 void cost_sort_rows(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[1];
+  const atalla_operand& in = d.operands[SortRowsOperands::kInput];
   cost_operand_bytes(d, cost);
   if (in.ndim == 2 && in.sizes[1] > 0) cost_network(in, in.sizes[0], static_cast<uint64_t>(in.sizes[1]), cost);
 }

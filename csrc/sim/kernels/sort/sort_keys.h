@@ -115,7 +115,8 @@ struct Rows {
   int64_t size = 1, values_stride = 0, indices_stride = 0, in_stride = 0;
 
   Rows(const Launch& l, int64_t dim) {
-    const atalla_operand &v = l.operand(0), &x = l.operand(1), &o = l.operand(2);
+    const atalla_operand &v = l.operand(SortOperands::kValues), &x = l.operand(SortOperands::kIndices),
+                         &o = l.operand(SortOperands::kInput);
     for (int d = 0; d < o.ndim; ++d) {
       const int64_t vs = v.addr != 0 ? v.strides[d] : 0, xs = x.addr != 0 ? x.strides[d] : 0;
       if (d == dim) size = o.sizes[d], values_stride = vs, indices_stride = xs, in_stride = o.strides[d];
@@ -124,21 +125,10 @@ struct Rows {
   }
 };
 
-// The checks of a kernel with operands values, indices, in, whose rows go along dimension `along`. `length`: size of
-// the outputs along it, -1: as in.
-inline atalla_status check_rows(const char* name, const Launch& l, int64_t along, int64_t length) {
-  const atalla_operand& in = l.operand(2);
-  ATALLA_CHECK(check_dim(name, along, in.ndim));
+// That rows along a dimension are not too long, of a kernel with operands values, indices, input.
+inline atalla_status check_rows(const char* name, const Launch& l, int64_t along) {
+  const atalla_operand& in = l.operand(SortOperands::kInput);
   const int dim = static_cast<int>(along);
-  for (int i = 0; i < 2; ++i) {
-    const atalla_operand& out = l.operand(i);
-    if (is_absent(out)) continue;
-    bool same = out.ndim == in.ndim;
-    for (int d = 0; same && d < in.ndim; ++d) {
-      same = out.sizes[d] == (d == dim && length >= 0 ? length : in.sizes[d]);
-    }
-    if (!same) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have the sizes of the result", name, i);
-  }
   if (in.ndim > 0 && in.sizes[dim] >= kMaxSortLength) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "%s: a row of %lld elements, at most 2^32 - 1 are supported", name,
                      static_cast<long long>(in.sizes[dim]));

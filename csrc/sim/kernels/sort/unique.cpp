@@ -4,11 +4,16 @@
 // their total, by which the caller sizes the results; unique.write fills them.
 //
 // Instruction sets: up to avx2
+#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 #include "sim/kernels/sort/sort_keys.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
+
+using Count = UniqueCountOperands;
+
+using Write = UniqueWriteOperands;
 
 constexpr int64_t kCountChunk = 16384;
 
@@ -46,7 +51,7 @@ struct Sequence {
 template <class S>
 bool count_runs(const Launch& l) {
   const Sequence<S> x(l, 2, 3);
-  int64_t* ranks = l.ptr<int64_t>(0);
+  int64_t* ranks = l.ptr<int64_t>(Count::kRanks);
   const int64_t chunks = (x.n + kCountChunk - 1) / kCountChunk;
   int64_t* firsts = scratch<int64_t>(ScratchSlot::SortA, chunks);
   if (firsts == nullptr) return false;
@@ -67,7 +72,7 @@ bool count_runs(const Launch& l) {
   parallel_for(x.n, kCountChunk, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) ranks[i] += firsts[i / kCountChunk];
   });
-  *l.ptr<int64_t>(1) = total + 1;
+  *l.ptr<int64_t>(Count::kTotal) = total + 1;
   return true;
 }
 
@@ -86,10 +91,10 @@ int64_t run_end(const int64_t* ranks, int64_t i, int64_t n) {
 
 template <class S>
 void write_runs(const Launch& l) {
-  const Sequence<S> x(l, 3, 5);
-  const int64_t* ranks = l.ptr<const int64_t>(4);
-  S* values = l.ptr<S>(0);
-  int64_t *inverse = l.ptr<int64_t>(1), *counts = l.ptr<int64_t>(2);
+  const Sequence<S> x(l, Write::kInput, Write::kOrder);
+  const int64_t* ranks = l.ptr<const int64_t>(Write::kRanks);
+  S* values = l.ptr<S>(Write::kValues);
+  int64_t *inverse = l.ptr<int64_t>(Write::kInverse), *counts = l.ptr<int64_t>(Write::kCounts);
   parallel_for(x.n, kCountChunk, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (inverse) inverse[x.source(i)] = ranks[i];
@@ -131,37 +136,36 @@ atalla_status check_order(const char* name, const Launch& l, int i, int64_t n) {
 
 atalla_status run_count(const Launch& l) {
   const char* name = "unique.count";
-  ATALLA_CHECK(check_sequence(name, l, 2));
-  const int64_t n = l.operand(2).sizes[0];
-  ATALLA_CHECK(check_numbers(name, l, 0, n, false));
-  ATALLA_CHECK(check_numbers(name, l, 1, 1, false));
-  ATALLA_CHECK(check_order(name, l, 3, n));
+  ATALLA_CHECK(check_sequence(name, l, Count::kInput));
+  const int64_t n = l.operand(Count::kInput).sizes[0];
+  ATALLA_CHECK(check_order(name, l, Count::kOrder, n));
   bool done = false;
-  dispatch_sortable(l.operand(2).dtype, [&]<class S>(S) { done = count_runs<S>(l); });
+  dispatch_sortable(l.operand(Count::kInput).dtype, [&]<class S>(S) { done = count_runs<S>(l); });
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no host memory", name);
 }
 
 atalla_status run_write(const Launch& l) {
   const char* name = "unique.write";
-  ATALLA_CHECK(check_sequence(name, l, 3));
-  const int64_t n = l.operand(3).sizes[0], width = l.operand(3).ndim == 2 ? l.operand(3).sizes[1] : 1;
-  ATALLA_CHECK(check_numbers(name, l, 4, n, false));
-  ATALLA_CHECK(check_numbers(name, l, 1, n, true));
-  const int64_t* ranks = l.ptr<const int64_t>(4);
+  ATALLA_CHECK(check_sequence(name, l, Write::kInput));
+  const int64_t n = l.operand(Write::kInput).sizes[0],
+                width = l.operand(Write::kInput).ndim == 2 ? l.operand(Write::kInput).sizes[1] : 1;
+  ATALLA_CHECK(check_numbers(name, l, Write::kRanks, n, false));
+  ATALLA_CHECK(check_numbers(name, l, Write::kInverse, n, true));
+  const int64_t* ranks = l.ptr<const int64_t>(Write::kRanks);
   const int64_t total = ranks[n - 1] + 1;
   for (int64_t i = 0; i < n; ++i) {
     if (ranks[i] == (i > 0 ? ranks[i - 1] : 0) || (i > 0 && ranks[i] == ranks[i - 1] + 1)) continue;
     return set_error(ATALLA_ERR_FAULT_INDEX, "%s: the ranks are not those of unique.count", name);
   }
-  ATALLA_CHECK(check_numbers(name, l, 2, total, true));
-  ATALLA_CHECK(check_order(name, l, 5, n));
-  if (!is_absent(l.operand(0))) {
-    if (!is_contiguous(l.operand(0)) || element_count(l.operand(0)) != total * width) {
+  ATALLA_CHECK(check_numbers(name, l, Write::kCounts, total, true));
+  ATALLA_CHECK(check_order(name, l, Write::kOrder, n));
+  if (!is_absent(l.operand(Write::kValues))) {
+    if (!is_contiguous(l.operand(Write::kValues)) || element_count(l.operand(Write::kValues)) != total * width) {
       return set_error(ATALLA_ERR_ARGUMENT, "%s: the values are not contiguous, or not %lld of them", name,
                        static_cast<long long>(total * width));
     }
   }
-  dispatch_sortable(l.operand(3).dtype, [&]<class S>(S) { write_runs<S>(l); });
+  dispatch_sortable(l.operand(Write::kInput).dtype, [&]<class S>(S) { write_runs<S>(l); });
   return ATALLA_OK;
 }
 
@@ -170,8 +174,8 @@ void cost_of(const atalla_launch_desc& d, int in, uint64_t operations, Cost& cos
   cost_operand_bytes(d, cost);
   cost.vector_ops += cost.vectors(element_count(d.operands[in])) * operations;
 }
-void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 2, 2, cost); }
-void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, 3, 3, cost); }
+void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, Count::kInput, 2, cost); }
+void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, Write::kInput, 3, cost); }
 
 constexpr Kernel kKernels[] = {
     {"unique.count", kSortableDtypes, run_count, cost_count},
