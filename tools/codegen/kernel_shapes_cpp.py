@@ -37,12 +37,10 @@ def _identifier(name: str) -> str:
 
 
 def _body(kernel: Kernel) -> list[str]:
-    shapes = [o for o in kernel.operands if o.shape or o.layout]
-    if not shapes:
-        return []
     body = _Body(kernel)
-    first = [line for operand in shapes for line in body.operand(operand, first=True)]
-    second = [line for operand in shapes if body.is_computed(operand) for line in body.operand(operand, first=False)]
+    operands = [o for o in kernel.operands if o.role != "program"]
+    first = [line for operand in operands for line in body.operand(operand, first=True)]
+    second = [line for operand in operands if body.is_computed(operand) for line in body.operand(operand, first=False)]
     names = [f"  int64_t {', '.join(f'n_{name} = kUnbound' for name in sorted(body.sizes))};"] if body.sizes else []
     names += [f"  Dims {', '.join(f'g_{name}' for name in sorted(body.groups))};"] if body.groups else []
     return [*names, *first, *second]
@@ -74,9 +72,13 @@ class _Body:
         place, loop = self.place(operand)
         forms = self.forms(operand)
         lines: list[str] = []
+        if first and operand.role == "immediate":
+            lines.append(f'check.immediate({place}, "{operand.name}");')
+        elif first and not forms and not operand.immediate:
+            lines.append(f'check.tensor({place}, "{operand.name}");')
         for k, (condition, form) in enumerate(forms):
             head = f"if ({self.condition(condition)}) {{" if condition else "{"
-            head = head if k == 0 else f"}} else {head}" if not condition else f"}} else {head}"
+            head = head if k == 0 else f"}} else {head}"
             inner = self.form(operand, place, form, first=first)
             lines += inner if len(forms) == 1 else [head, *inner]
         lines += ["}"] if len(forms) > 1 else []
@@ -104,14 +106,15 @@ class _Body:
         if form.terms is None:
             return [f'check.one_value({place}, "{operand.name}");'] if first else []
         fixed = sum(isinstance(term, Size) for term in form.terms)
-        many, placed = str(bool(form.groups)).lower(), str(form.placed).lower()
+        flags = (bool(form.groups), form.placed, operand.immediate)
+        many, placed, immediate = (str(flag).lower() for flag in flags)
         steps = []
         for k, term in enumerate(form.terms):
             rest = sum(isinstance(later, Size) for later in form.terms[k + 1 :])
             following = form.terms[k + 1] if k + 1 < len(form.terms) else None
             steps.append(self.step(term, rest, following, first=first))
         last = max((k for k, step in enumerate(steps) if not step.startswith("check.skip(")), default=-1)
-        head = f'check.open({place}, "{operand.name}", "{form.text}", {fixed}, {many}, {placed})'
+        head = f'check.open({place}, "{operand.name}", "{form.text}", {fixed}, {many}, {placed}, {immediate})'
         return [f"if ({head}) {{ {' '.join(steps[: last + 1])} }}" if last >= 0 else f"{head};"]
 
     def step(self, term: Size | Group, rest: int, following: Size | Group | None, *, first: bool) -> str:

@@ -61,9 +61,16 @@ class SizeCheck {
   atalla_status status() const { return status_; }
   int end_of_inputs() const { return desc_.n_operands - (has_program(traits_, desc_) ? 1 : 0); }
 
-  // Begins with operand `index`, of `fixed` dimensions, or at least so many. False if there is nothing to check.
-  bool open(int index, const char* name, const char* shape, int fixed, bool more, bool placed) {
-    if (!begin(index, name)) return false;
+  // Operand `index` is a tensor, and no immediate value.
+  void tensor(int index, const char* name) { begin(index, name, false); }
+  void immediate(int index, const char* name) {
+    if (begin(index, name, true)) fail("an immediate value");
+  }
+
+  // Begins with operand `index`, of `fixed` dimensions, or at least so many. `immediate`: it may be an immediate value.
+  // False if there is nothing to check.
+  bool open(int index, const char* name, const char* shape, int fixed, bool more, bool placed, bool immediate) {
+    if (!begin(index, name, immediate)) return false;
     shape_ = shape, dim_ = 0, ndim_ = operand_->ndim;
     scalar_ = placed && ndim_ == 0;
     if (scalar_) ndim_ = 1;
@@ -118,13 +125,13 @@ class SizeCheck {
   }
 
   void one_value(int index, const char* name) {
-    if (!begin(index, name)) return;
+    if (!begin(index, name, false)) return;
     for (int d = 0; d < operand_->ndim; ++d) {
       if (operand_->sizes[d] != 1) return fail("one value");
     }
   }
   void contiguous(int index, const char* name) {
-    if (!begin(index, name) || is_empty(*operand_)) return;
+    if (!begin(index, name, false) || is_empty(*operand_)) return;
     int64_t expected = 1;
     for (int d = operand_->ndim - 1; d >= 0; --d) {
       if (operand_->sizes[d] != 1 && operand_->strides[d] != expected) return not_contiguous("");
@@ -132,7 +139,7 @@ class SizeCheck {
     }
   }
   void contiguous_rows(int index, const char* name) {
-    if (!begin(index, name)) return;
+    if (!begin(index, name, false)) return;
     const int last = operand_->ndim - 1;
     if (last < 0 || operand_->sizes[last] <= 1 || operand_->strides[last] == 1) return;
     not_contiguous(" rows");
@@ -143,11 +150,15 @@ class SizeCheck {
 
   bool failed() const { return status_ != ATALLA_OK; }
   // False for an operand that is absent or immediate.
-  bool begin(int index, const char* name) {
+  bool begin(int index, const char* name, bool immediate) {
     if (failed() || index >= desc_.n_operands) return false;
     operand_ = &desc_.operands[index];
     index_ = index, name_ = name;
-    return operand_->immediate == 0 && (data_[index] != nullptr || is_empty(*operand_));
+    if (operand_->immediate != 0) {
+      if (!immediate) fail("a tensor, not an immediate value");
+      return false;
+    }
+    return data_[index] != nullptr || is_empty(*operand_);
   }
   const int64_t* sizes() const { return scalar_ ? kScalar : operand_->sizes; }
   int64_t next() { return sizes()[dim_++]; }

@@ -52,6 +52,11 @@ Tensor dense(const std::optional<Tensor>& weight) {
   return weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
 }
 
+// Without a reduction, the kernels write the losses of rows: [1] for the one of a target without dimensions.
+Tensor losses(const Tensor& out, int64_t reduction) {
+  return reduction == at::Reduction::None && out.dim() == 0 ? out.unsqueeze(0) : out;
+}
+
 }  // namespace
 
 Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
@@ -60,7 +65,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Sc
   const bool single = reduction != at::Reduction::None || target.dim() == 0;
   at::native::resize_output(out, single ? IntArrayRef{} : IntArrayRef{rows});
   if (self.numel() == 0) return fill_empty(out);
-  launch(kMultiMargin, self.scalar_type(), {out},
+  launch(kMultiMargin, self.scalar_type(), {losses(out, reduction)},
          {{self.contiguous(), {rows, columns}, {columns, 1}},
           {target.contiguous(), {rows}, {1}},
           {dense(weight), {columns}, {1}}},
@@ -81,7 +86,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
     return {output, is_target};
   }
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  launch(kMultilabelMargin, self.scalar_type(), {output, {is_target, sizes, strides}},
+  launch(kMultilabelMargin, self.scalar_type(), {losses(output, reduction), {is_target, sizes, strides}},
          {{self.contiguous(), sizes, strides}, {target.contiguous(), sizes, strides}},
          MultilabelMarginLossParameters{.reduction = static_cast<LossReduction>(reduction)});
   return {output, is_target};

@@ -12,15 +12,6 @@ constexpr int64_t kLongRow = 256;
 constexpr int64_t kTransposeInner = 64;
 constexpr int64_t kTransposeOuter = 16;
 
-void format_sizes(const atalla_operand& operand, char* text, size_t capacity) {
-  size_t used = static_cast<size_t>(std::snprintf(text, capacity, "["));
-  for (int d = 0; d < operand.ndim && used < capacity; ++d) {
-    used += static_cast<size_t>(
-        std::snprintf(text + used, capacity - used, d ? ", %lld" : "%lld", static_cast<long long>(operand.sizes[d])));
-  }
-  if (used < capacity) std::snprintf(text + used, capacity - used, "]");
-}
-
 // Dimension `a` stands inside dimension `b` and should not: a later operand decides only where earlier ones broadcast.
 bool out_of_order(const Space& space, int a, int b) {
   for (int k = 0; k < space.n_operands; ++k) {
@@ -108,31 +99,6 @@ void plan_blocks(Space& space, bool transpose) {
     const int64_t extent = d < kBlockDims ? block[d] : 1;
     space.n_blocks *= (space.sizes[d] + extent - 1) / extent;
   }
-}
-
-atalla_status check_elementwise(const char* kernel, const atalla_launch_desc& desc) {
-  const atalla_operand& first = desc.operands[0];
-  for (int k = 0; k < desc.n_operands; ++k) {
-    const atalla_operand& operand = desc.operands[k];
-    if (!is_dtype(operand.dtype)) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has dtype code %d, which is none of atalla.h", kernel, k,
-                       operand.dtype);
-    }
-    if (operand.immediate) {
-      if (k < desc.n_outputs) return set_error(ATALLA_ERR_ARGUMENT, "%s: output %d is immediate", kernel, k);
-      continue;
-    }
-    bool same = operand.ndim == first.ndim && operand.ndim <= ATALLA_MAX_DIMS;
-    for (int d = 0; same && d < first.ndim; ++d) same = operand.sizes[d] == first.sizes[d] && operand.sizes[d] >= 0;
-    if (!same) {
-      char got[160], expected[160];
-      format_sizes(operand, got, sizeof got);
-      format_sizes(first, expected, sizeof expected);
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has sizes %s, expected those of operand 0, %s", kernel, k,
-                       got, expected);
-    }
-  }
-  return ATALLA_OK;
 }
 
 void make_space(const atalla_launch_desc& desc, Space& space) {

@@ -32,9 +32,7 @@ struct Block {
   int64_t numel;
 };
 
-// Checks that operands [1, n) have the sizes of operand 0 (or are immediate) and known dtypes, and builds their space.
-// Error: ATALLA_ERR_ARGUMENT, with a text that names the kernel and the operand.
-atalla_status check_elementwise(const char* kernel, const atalla_launch_desc& desc);
+// The space of operands that have the sizes of operand 0, or are immediate.
 void make_space(const atalla_launch_desc& desc, Space& space);
 
 // The steps of make_space, for kernels that build a space of their own: order dimensions by stride; merge those that

@@ -12,49 +12,13 @@ namespace {
 
 constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BF16;
 
-enum Operand { Out, LogSumExp, Query, Key, Value, Mask };
-
-// `index` must have `ndim` dimensions of the given sizes.
-atalla_status check_operand(const Launch& launch, int index, const char* name, int ndim, const int64_t (&sizes)[4]) {
-  const atalla_operand& o = launch.operand(index);
-  if (o.ndim != ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "attention: %s has %d dimensions, expected %d", name, int{o.ndim}, ndim);
-  }
-  for (int d = 0; d < ndim; ++d) {
-    if (o.sizes[d] != sizes[d]) {
-      return set_error(ATALLA_ERR_ARGUMENT, "attention: size %lld of %s in dimension %d, expected %lld",
-                       static_cast<long long>(o.sizes[d]), name, d, static_cast<long long>(sizes[d]));
-    }
-  }
-  return ATALLA_OK;
-}
+using Operand = AttentionOperands;
 
 atalla_status check(const Launch& launch) {
-  const atalla_launch_desc& desc = launch.desc;
-  for (int index : {int{Out}, int{Query}, int{Key}, int{Value}}) {
-    if (launch.operand(index).ndim == 4) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "attention: operand %d has %d dimensions, expected 4", index,
-                     int{launch.operand(index).ndim});
-  }
-  const int64_t* q = launch.operand(Query).sizes;
-  const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
-  const int64_t hk = launch.operand(Key).sizes[1], s = launch.operand(Key).sizes[2];
-  const int64_t ev = launch.operand(Value).sizes[3];
-  if (hk == 0 ? h != 0 : h % hk != 0) {
-    return set_error(ATALLA_ERR_ARGUMENT, "attention: %lld query heads for %lld key heads, expected a multiple",
-                     static_cast<long long>(h), static_cast<long long>(hk));
-  }
-  if (atalla_status st = check_operand(launch, Out, "out", 4, {b, h, l, ev})) return st;
-  if (atalla_status st = check_operand(launch, Query, "q", 4, {b, h, l, e})) return st;
-  if (atalla_status st = check_operand(launch, Key, "k", 4, {b, hk, s, e})) return st;
-  if (atalla_status st = check_operand(launch, Value, "v", 4, {b, hk, s, ev})) return st;
-  if (launch.data[LogSumExp] != nullptr) {
-    if (atalla_status st = check_operand(launch, LogSumExp, "logsumexp", 3, {b, h, l, 0})) return st;
-  }
-  if (desc.n_operands > Mask && launch.data[Mask] != nullptr) {
-    return check_operand(launch, Mask, "mask", 4, {b, h, l, s});
-  }
-  return ATALLA_OK;
+  const int64_t h = launch.operand(Operand::kQuery).sizes[1], hk = launch.operand(Operand::kKey).sizes[1];
+  if (hk == 0 ? h == 0 : h % hk == 0) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "attention: %lld query heads for %lld key heads, expected a multiple",
+                   static_cast<long long>(h), static_cast<long long>(hk));
 }
 
 MatrixView matrix_of(const Launch& launch, int index, int64_t batch, int64_t head) {
@@ -68,13 +32,13 @@ MatrixView matrix_of(const Launch& launch, int index, int64_t batch, int64_t hea
 
 template <class T>
 atalla_status run_as(const Launch& launch) {
-  const int64_t* q = launch.operand(Query).sizes;
+  const int64_t* q = launch.operand(Operand::kQuery).sizes;
   const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
-  const int64_t hk = launch.operand(Key).sizes[1], s = launch.operand(Key).sizes[2];
-  const int64_t ev = launch.operand(Value).sizes[3];
+  const int64_t hk = launch.operand(Operand::kKey).sizes[1], s = launch.operand(Operand::kKey).sizes[2];
+  const int64_t ev = launch.operand(Operand::kValue).sizes[3];
   if (b == 0 || h == 0 || l == 0) return ATALLA_OK;
-  const bool has_mask = launch.desc.n_operands > Mask && launch.data[Mask] != nullptr;
-  const atalla_operand& lse = launch.operand(LogSumExp);
+  const bool has_mask = launch.desc.n_operands > Operand::kMask && launch.data[Operand::kMask] != nullptr;
+  const atalla_operand& lse = launch.operand(Operand::kLogsumexp);
   const int64_t group = h / hk;
   const int64_t tiles = ceil_div(l, kQueryTile);
   const AttentionParameters parameters = AttentionParameters::read(launch.desc);
@@ -88,12 +52,12 @@ atalla_status run_as(const Launch& launch) {
       const int64_t head = unit / tiles % h, batch = unit / tiles / h;
       AttentionHead<T> a;
       a.l = l, a.s = s, a.e = e, a.ev = ev;
-      a.q = matrix_of(launch, Query, batch, head);
-      a.k = matrix_of(launch, Key, batch, head / group);
-      a.v = matrix_of(launch, Value, batch, head / group);
-      a.out = matrix_of(launch, Out, batch, head);
-      a.mask = has_mask ? matrix_of(launch, Mask, batch, head) : MatrixView{};
-      a.logsumexp = launch.ptr<char>(LogSumExp);
+      a.q = matrix_of(launch, Operand::kQuery, batch, head);
+      a.k = matrix_of(launch, Operand::kKey, batch, head / group);
+      a.v = matrix_of(launch, Operand::kValue, batch, head / group);
+      a.out = matrix_of(launch, Operand::kOut, batch, head);
+      a.mask = has_mask ? matrix_of(launch, Operand::kMask, batch, head) : MatrixView{};
+      a.logsumexp = launch.ptr<char>(Operand::kLogsumexp);
       a.logsumexp_dtype = lse.dtype;
       a.logsumexp_stride = lse.strides[2];
       if (a.logsumexp != nullptr) {
@@ -130,13 +94,13 @@ atalla_status run(const Launch& launch) {
 // Keys and values of a head stay in one scratchpad, where the array transposes the values; the scores of a block of
 // queries stay in the other. Causal: key tiles above the diagonal are skipped.
 void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const int64_t* q = desc.operands[Query].sizes;
+  const int64_t* q = desc.operands[Operand::kQuery].sizes;
   const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
-  const int64_t s = desc.operands[Key].sizes[2], ev = desc.operands[Value].sizes[3];
+  const int64_t s = desc.operands[Operand::kKey].sizes[2], ev = desc.operands[Operand::kValue].sizes[3];
   if (b <= 0 || h <= 0 || l <= 0) return;
   const uint64_t heads = static_cast<uint64_t>(b) * static_cast<uint64_t>(h);
-  const int64_t q_item = dtype_size(desc.operands[Query].dtype);
-  const int64_t k_item = dtype_size(desc.operands[Key].dtype);
+  const int64_t q_item = dtype_size(desc.operands[Operand::kQuery].dtype);
+  const int64_t k_item = dtype_size(desc.operands[Operand::kKey].dtype);
 
   const int64_t rows = tile_depth(cost.chip), columns = tile_width(cost.chip), block = cost.chip.vector_lanes;
   const int64_t e_tiles = ceil_div(e, rows), ev_tiles = ceil_div(ev, columns);
@@ -173,12 +137,12 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   cost.array_rows = heads * static_cast<uint64_t>(scores.queries * e_passes + sums.queries * ev_passes) + pairs +
                     heads * static_cast<uint64_t>(transposed * columns);
   cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + passes * s * (e + ev) * k_item);
-  cost.bytes_written = operand_bytes(desc.operands[Out]);
-  cost.bytes_written += operand_bytes(desc.operands[LogSumExp]);
+  cost.bytes_written = operand_bytes(desc.operands[Operand::kOut]);
+  cost.bytes_written += operand_bytes(desc.operands[Operand::kLogsumexp]);
   uint64_t mask_ops = 0;  // for a pair
-  if (desc.n_operands > Mask && desc.operands[Mask].addr != 0) {
-    cost.bytes_read += operand_bytes(desc.operands[Mask]);
-    mask_ops = desc.operands[Mask].dtype == ATALLA_BOOL ? 3 : 1;
+  if (desc.n_operands > Operand::kMask && desc.operands[Operand::kMask].addr != 0) {
+    cost.bytes_read += operand_bytes(desc.operands[Operand::kMask]);
+    mask_ops = desc.operands[Operand::kMask].dtype == ATALLA_BOOL ? 3 : 1;
   }
   // A pair: maximum (compare and select), subtraction, and the mask. A query: scale, reduction of the maximum, and for
   // each tile of the result its start and a division.

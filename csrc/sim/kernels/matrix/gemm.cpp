@@ -13,16 +13,12 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+using Operand = GemmOperands;
+
 bool is_integer(atalla_dtype dtype) { return dtype <= ATALLA_I64 || dtype == ATALLA_BOOL; }
 
 atalla_status check(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
-  if (launch.operand(0).ndim != 3 || launch.operand(1).ndim != 3) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm: out and a have %d and %d dimensions, expected 3 and 3",
-                     int{launch.operand(0).ndim}, int{launch.operand(1).ndim});
-  }
-  const int64_t* out = launch.operand(0).sizes;
-  const int64_t b = out[0], m = out[1], n = out[2], k = launch.operand(1).sizes[2];
   const Activation activation = GemmParameters::read(desc).activation;
   const Activation last = is_complex(desc.compute_dtype)   ? Activation::kNone
                           : is_integer(desc.compute_dtype) ? Activation::kRelu
@@ -31,10 +27,9 @@ atalla_status check(const Launch& launch) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
                      static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
   }
-  if (atalla_status s = check_matrix("gemm", launch, 0, "out", b, m, n)) return s;
-  if (atalla_status s = check_matrix("gemm", launch, 1, "a", b, m, k)) return s;
-  if (atalla_status s = check_matrix("gemm", launch, 2, "b", b, k, n)) return s;
-  if (desc.n_operands == 4 && launch.data[3] != nullptr) return check_matrix("gemm", launch, 3, "c", b, m, n);
+  for (const int k : {Operand::kOut, Operand::kA, Operand::kB}) ATALLA_CHECK(check_matrix("gemm", launch, k));
+  if (desc.n_operands > Operand::kC && launch.data[Operand::kC] != nullptr)
+    return check_matrix("gemm", launch, Operand::kC);
   return ATALLA_OK;
 }
 
@@ -58,9 +53,9 @@ bool detach(Batched& operand, const char* out, ScratchSlot slot, int64_t b, int6
 template <class T>
 atalla_status run_as(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
-  int64_t b = launch.operand(0).sizes[0];
-  const int64_t n = launch.operand(0).sizes[2], k = launch.operand(1).sizes[2];
-  int64_t m = launch.operand(0).sizes[1];
+  int64_t b = launch.operand(Operand::kOut).sizes[0];
+  const int64_t n = launch.operand(Operand::kOut).sizes[2], k = launch.operand(Operand::kA).sizes[2];
+  int64_t m = launch.operand(Operand::kOut).sizes[1];
   if (b == 0 || m == 0 || n == 0) return ATALLA_OK;
 
   const GemmParameters p = GemmParameters::read(desc);
@@ -79,13 +74,13 @@ atalla_status run_as(const Launch& launch) {
   g.epilogue.activation = p.activation;
   g.epilogue.compute_dtype = desc.compute_dtype;
 
-  Batched out(launch, 0), a(launch, 1), bb(launch, 2);
+  Batched out(launch, Operand::kOut), a(launch, Operand::kA), bb(launch, Operand::kB);
   if (!detach<T>(a, out.view.data, ScratchSlot::Alias, b, m, k) ||
       !detach<T>(bb, out.view.data, ScratchSlot::Offsets, b, k, n)) {
     return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
   }
-  const bool has_c = desc.n_operands == 4 && launch.data[3] != nullptr && g.epilogue.beta != T(0);
-  Batched c = has_c ? Batched(launch, 3) : out;
+  const bool has_c = desc.n_operands > Operand::kC && launch.data[Operand::kC] != nullptr && g.epilogue.beta != T(0);
+  Batched c = has_c ? Batched(launch, Operand::kC) : out;
   if (!has_c) c.view.data = nullptr;
 
   if (folds(b, m, {&a, &out, has_c ? &c : nullptr}, bb)) {
@@ -135,33 +130,36 @@ bool detach(ComplexMatrix& operand, int64_t& batch_stride, const char* out, Scra
 template <class T>
 atalla_status run_complex(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
-  const int64_t b = launch.operand(0).sizes[0];
+  const int64_t b = launch.operand(Operand::kOut).sizes[0];
   ComplexProduct<T> g;
-  g.m = launch.operand(0).sizes[1], g.n = launch.operand(0).sizes[2], g.k = launch.operand(1).sizes[2];
+  g.m = launch.operand(Operand::kOut).sizes[1], g.n = launch.operand(Operand::kOut).sizes[2],
+  g.k = launch.operand(Operand::kA).sizes[2];
   if (b == 0 || g.m == 0 || g.n == 0) return ATALLA_OK;
   const GemmParameters p = GemmParameters::read(desc);
   auto factor = [](const Number& x) { return Complex<T>{static_cast<T>(x.real), static_cast<T>(x.imaginary)}; };
   g.alpha = factor(p.alpha), g.beta = factor(p.beta);
   g.conjugate_a = p.conjugate_a, g.conjugate_b = p.conjugate_b;
-  ComplexMatrix operands[4];
+  ComplexMatrix operands[Operand::kC + 1];
   int64_t batch_strides[4] = {};
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& o = launch.operand(i);
     operands[i] = {launch.ptr<char>(i), o.strides[1], o.strides[2], o.dtype == ATALLA_C128};
     batch_strides[i] = o.strides[0];
   }
-  if (g.beta == Complex<T>{0, 0}) operands[3].data = nullptr;
-  if (!detach(operands[1], batch_strides[1], operands[0].data, ScratchSlot::Alias, b, g.m, g.k) ||
-      !detach(operands[2], batch_strides[2], operands[0].data, ScratchSlot::Offsets, b, g.k, g.n)) {
+  if (g.beta == Complex<T>{0, 0}) operands[Operand::kC].data = nullptr;
+  if (!detach(operands[Operand::kA], batch_strides[Operand::kA], operands[Operand::kOut].data, ScratchSlot::Alias, b,
+              g.m, g.k) ||
+      !detach(operands[Operand::kB], batch_strides[Operand::kB], operands[Operand::kOut].data, ScratchSlot::Offsets, b,
+              g.k, g.n)) {
     return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
   }
   bool ok = true;
   auto run_batch = [&](int64_t i) {
     ComplexProduct<T> product = g;
-    product.out = operands[0].batch(i * batch_strides[0]);
-    product.a = operands[1].batch(i * batch_strides[1]);
-    product.b = operands[2].batch(i * batch_strides[2]);
-    if (operands[3].data != nullptr) product.c = operands[3].batch(i * batch_strides[3]);
+    product.out = operands[Operand::kOut].batch(i * batch_strides[Operand::kOut]);
+    product.a = operands[Operand::kA].batch(i * batch_strides[Operand::kA]);
+    product.b = operands[Operand::kB].batch(i * batch_strides[Operand::kB]);
+    if (operands[Operand::kC].data != nullptr) product.c = operands[Operand::kC].batch(i * batch_strides[Operand::kC]);
     if (!multiply_complex(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
   };
   const int64_t work = 4 * g.m * g.n * max_of(g.k, 1);
@@ -196,7 +194,7 @@ atalla_status run(const Launch& launch) {
 }
 
 void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const atalla_operand& out = desc.operands[0];
+  const atalla_operand& out = desc.operands[Operand::kOut];
   const bool complex = is_complex(desc.compute_dtype), integer = is_integer(desc.compute_dtype);
   const uint64_t vectors = cost_product(desc, complex ? 4 : 1, cost);
   if (vectors == 0) return;
@@ -207,8 +205,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   const uint64_t scaling = complex ? 6 : 1;     // a complex product is six real operations
   if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
   if (alpha != 1.0 || (complex && p.alpha.imaginary != 0)) cost.vector_ops += scaling * vectors;
-  if (desc.n_operands == 4 && desc.operands[3].addr != 0 && beta != 0.0) {
-    cost.bytes_read += operand_bytes(desc.operands[3]);
+  if (desc.n_operands > Operand::kC && desc.operands[Operand::kC].addr != 0 && beta != 0.0) {
+    cost.bytes_read += operand_bytes(desc.operands[Operand::kC]);
     cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
   }
   const auto then = [&](const PointwiseOp& op) {

@@ -19,11 +19,7 @@ constexpr uint64_t kIntegers =
     1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64;
 constexpr int64_t kSumsAtOnce = 1 << 21;  // elements of sums that stand in work memory
 
-struct Operands {
-  explicit Operands(const Launch& launch)
-      : outputs(launch.desc.n_outputs), a(outputs), b(outputs + 1), c(outputs + 2), extra(outputs + 3) {}
-  int outputs, a, b, c, extra;
-};
+using Operands = GemmFusedOperands;
 
 Batched operand_of(const Launch& launch, int index) {
   if (!launch.operand(index).immediate) return {launch, index};
@@ -37,11 +33,11 @@ Batched operand_of(const Launch& launch, int index) {
 template <class T>
 class FusedProduct {
  public:
-  explicit FusedProduct(const Launch& launch) : launch_(launch), at_(launch) {}
+  explicit FusedProduct(const Launch& launch) : launch_(launch), at_(launch.desc) {}
 
   atalla_status run() {
     const atalla_launch_desc& desc = launch_.desc;
-    const atalla_operand& first = launch_.operand(0);
+    const atalla_operand& first = launch_.operand(Operands::kOutputs);
     batches_ = first.sizes[0], m_ = first.sizes[1], n_ = first.sizes[2], k_ = launch_.operand(at_.a).sizes[2];
     ATALLA_CHECK(program_.decode(launch_, at_.extra, desc.n_operands - 1, kNativeOf<T>));
     if (batches_ == 0 || m_ == 0 || n_ == 0) return ATALLA_OK;
@@ -98,7 +94,7 @@ class FusedProduct {
 
   bool run_rows(int64_t batch, int64_t begin, int64_t end, const MatrixView& sums) const {
     MatrixView outs[kProgramOutputs], extras[kProgramInputs];
-    for (int j = 0; j < at_.outputs; ++j) outs[j] = operands_[j].matrix(batch);
+    for (int j = 0; j < launch_.desc.n_outputs; ++j) outs[j] = operands_[j].matrix(batch);
     for (int j = at_.extra; j < count_; ++j) extras[j - at_.extra] = operands_[j].matrix(batch);
     const auto from_row = [&](const MatrixView& view) {
       MatrixView part = view;
@@ -133,29 +129,21 @@ class FusedProduct {
 
 atalla_status check(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
-  const Operands at(launch);
-  const atalla_operand &out = launch.operand(0), &a = launch.operand(at.a);
-  if (at.outputs > kProgramOutputs || desc.n_operands <= at.extra) {
+  const Operands at(desc);
+  if (desc.n_outputs > kProgramOutputs || desc.n_operands <= at.extra) {
     return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %d outputs of %d operands, expected 1 to %d of %d and more",
-                     at.outputs, int{desc.n_operands}, int{kProgramOutputs}, at.extra + 1);
+                     int{desc.n_outputs}, int{desc.n_operands}, int{kProgramOutputs}, at.extra + 1);
   }
-  if (out.ndim != 3 || a.ndim != 3) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: out and a have %d and %d dimensions, expected 3 and 3",
-                     int{out.ndim}, int{a.ndim});
-  }
-  const int64_t b = out.sizes[0], m = out.sizes[1], n = out.sizes[2], k = a.sizes[2];
   for (int i = 0; i + 1 < desc.n_operands; ++i) {
     const bool is_extra = i >= at.extra;
     if (launch.operand(i).immediate && is_extra) continue;
     if (launch.data[i] == nullptr && i == at.c) continue;
-    const bool is_weight = i == at.b;
-    const char* name = i < at.outputs ? "an output" : i == at.a ? "a" : is_weight ? "b" : is_extra ? "an extra" : "c";
-    ATALLA_CHECK(check_matrix("gemm_fused", launch, i, name, b, is_weight ? k : m, i == at.a ? k : n));
+    ATALLA_CHECK(check_matrix("gemm_fused", launch, i));
     if (launch.data[i] == nullptr && element_count(launch.operand(i)) != 0)
-      return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %s (operand %d) is absent", name, i);
+      return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: operand %d is absent", i);
     const bool factor = i >= at.a && i <= at.c, integers = desc.compute_dtype == ATALLA_I32;
     if (factor && ((integers ? kIntegers : kFloats) >> launch.operand(i).dtype & 1) == 0) {
-      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: %s is %s, expected %s", name,
+      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: operand %d is %s, expected %s", i,
                        dtype_name(launch.operand(i).dtype), integers ? "an integer" : "float16, bfloat16 or float32");
     }
   }
@@ -177,7 +165,7 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   for (int i = c; i + 1 < desc.n_operands; ++i) cost.bytes_read += operand_bytes(desc.operands[i]);
   if (p.alpha != 1.0) cost.vector_ops += vectors;
   if (desc.operands[c].addr != 0 && p.beta != 0.0) cost.vector_ops += vectors * (p.beta != 1.0 ? 2 : 1);
-  cost_vector_program(element_count(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
+  cost_vector_program(element_count(desc.operands[Operands::kOutputs]), p.vector_ops, p.exp_ops, cost);
   hide_stores(vectors, /*program=*/true, cost);
 }
 

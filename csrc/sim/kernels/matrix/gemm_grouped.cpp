@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kName = "gemm_grouped";
 constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_BF16 | 1u << ATALLA_F32 | 1u << ATALLA_F64;
-constexpr int kOut = 0, kA = 1, kB = 2, kEnds = 3;
+using Operand = GemmGroupedOperands;
 
 // Which dimension the groups divide: the matrices that have a dimension more are one a group.
 enum class Divided { Rows, Columns, Contracted };
@@ -27,12 +27,13 @@ struct Shape {
 
 // False for other numbers of dimensions than the three forms have.
 bool read_shape(const atalla_launch_desc& desc, Shape& shape) {
-  const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
+  const atalla_operand &out = desc.operands[Operand::kOut], &a = desc.operands[Operand::kA],
+                       &b = desc.operands[Operand::kB];
   if (out.ndim == 2 && a.ndim == 2 && b.ndim == 3) shape.divided = Divided::Rows;
   else if (out.ndim == 2 && a.ndim == 3 && b.ndim == 2) shape.divided = Divided::Columns;
   else if (out.ndim == 3 && a.ndim == 2 && b.ndim == 2) shape.divided = Divided::Contracted;
   else return false;
-  shape.groups = desc.operands[kEnds].sizes[0];
+  shape.groups = desc.operands[Operand::kEnds].sizes[0];
   shape.m = out.sizes[out.ndim - 2], shape.n = out.sizes[out.ndim - 1], shape.k = a.sizes[a.ndim - 1];
   return true;
 }
@@ -49,18 +50,17 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
 }
 
 atalla_status check(const Launch& launch, Shape& shape) {
-  const atalla_operand& ends = launch.operand(kEnds);
-  if (ends.ndim != 1)
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: ends have %d dimensions, expected 1", kName, ends.ndim);
+  const atalla_operand& ends = launch.operand(Operand::kEnds);
   if (!read_shape(launch.desc, shape))
     return set_error(ATALLA_ERR_ARGUMENT,
                      "%s: out, a and b have %d, %d and %d dimensions, expected 2, 2, 3 (groups of rows), 2, 3, 2 (of "
                      "columns) or 3, 2, 2 (of the contracted dimension)",
-                     kName, launch.operand(kOut).ndim, launch.operand(kA).ndim, launch.operand(kB).ndim);
-  ATALLA_CHECK(check_matrix(launch, kOut, "out", shape.groups, shape.m, shape.n));
-  ATALLA_CHECK(check_matrix(launch, kA, "a", shape.groups, shape.m, shape.k));
-  ATALLA_CHECK(check_matrix(launch, kB, "b", shape.groups, shape.k, shape.n));
-  const auto* end = launch.ptr<const int32_t>(kEnds);
+                     kName, launch.operand(Operand::kOut).ndim, launch.operand(Operand::kA).ndim,
+                     launch.operand(Operand::kB).ndim);
+  ATALLA_CHECK(check_matrix(launch, Operand::kOut, "out", shape.groups, shape.m, shape.n));
+  ATALLA_CHECK(check_matrix(launch, Operand::kA, "a", shape.groups, shape.m, shape.k));
+  ATALLA_CHECK(check_matrix(launch, Operand::kB, "b", shape.groups, shape.k, shape.n));
+  const auto* end = launch.ptr<const int32_t>(Operand::kEnds);
   int64_t last = 0;
   for (int64_t g = 0; g < shape.groups; ++g) {
     const int64_t next = end[g * ends.strides[0]];
@@ -93,14 +93,14 @@ bool clear_rest(const Launch& launch, const Shape& shape, int64_t from, Epilogue
   none.m = rows ? shape.m - from : shape.m;
   none.n = rows ? shape.n : shape.n - from;
   none.epilogue = epilogue;
-  none.epilogue.out = matrix(launch, kOut, 0, rows ? from : 0, rows ? 0 : from);
+  none.epilogue.out = matrix(launch, Operand::kOut, 0, rows ? from : 0, rows ? 0 : from);
   return multiply(none);
 }
 
 template <class T>
 atalla_status run_as(const Launch& launch, const Shape& shape) {
-  const atalla_operand& ends = launch.operand(kEnds);
-  const auto* end = launch.ptr<const int32_t>(kEnds);
+  const atalla_operand& ends = launch.operand(Operand::kEnds);
+  const auto* end = launch.ptr<const int32_t>(Operand::kEnds);
   Epilogue<T> epilogue;
   epilogue.alpha = 1;
   epilogue.compute_dtype = launch.desc.compute_dtype;
@@ -123,10 +123,10 @@ atalla_status run_as(const Launch& launch, const Shape& shape) {
     }
     begin = next;
     if (product.m == 0 || product.n == 0) continue;
-    product.a = matrix(launch, kA, g, row, depth);
-    product.b = matrix(launch, kB, g, depth, col);
+    product.a = matrix(launch, Operand::kA, g, row, depth);
+    product.b = matrix(launch, Operand::kB, g, depth, col);
     product.epilogue = epilogue;
-    product.epilogue.out = matrix(launch, kOut, g, row, col);
+    product.epilogue.out = matrix(launch, Operand::kOut, g, row, col);
     ok = multiply(product) && ok;
   }
   ok = clear_rest(launch, shape, begin, epilogue) && ok;
@@ -147,7 +147,8 @@ void cost(const atalla_launch_desc& desc, Cost& cost) {
   if (desc.n_operands != 4 || !read_shape(desc, shape)) return;
   const auto groups = static_cast<uint64_t>(max_of(1, shape.groups));
   if (shape.m <= 0 || shape.n <= 0) return;
-  const atalla_operand &out = desc.operands[kOut], &a = desc.operands[kA], &b = desc.operands[kB];
+  const atalla_operand &out = desc.operands[Operand::kOut], &a = desc.operands[Operand::kA],
+                       &b = desc.operands[Operand::kB];
   ArrayProduct p = array_product(cost.chip, shape.m, shape.n, shape.k, dtype_size(a.dtype), dtype_size(b.dtype), false);
   cost.macs = p.macs;
   const uint64_t rows = static_cast<uint64_t>(shape.m);

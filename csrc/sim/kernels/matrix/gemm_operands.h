@@ -32,23 +32,16 @@ struct Batched {
   }
 };
 
-inline atalla_status check_matrix(const char* kernel, const Launch& launch, int index, const char* name, int64_t b,
-                                  int64_t rows, int64_t cols) {
+// That a matrix has a dtype that goes with the compute dtype.
+inline atalla_status check_matrix(const char* kernel, const Launch& launch, int index) {
   const atalla_operand& o = launch.operand(index);
-  if (o.ndim != 3)
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions, expected 3", kernel, name, int{o.ndim});
-  if (o.sizes[0] != b || o.sizes[1] != rows || o.sizes[2] != cols) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is [%lld, %lld, %lld], expected [%lld, %lld, %lld]", kernel, name,
-                     static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
-                     static_cast<long long>(o.sizes[2]), static_cast<long long>(b), static_cast<long long>(rows),
-                     static_cast<long long>(cols));
-  }
   const bool known = o.dtype < 64 && ((kMatrixDtypes >> o.dtype) & 1) != 0;
   const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
   const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
   if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: %s has dtype code %d, which compute dtype code %d does not take",
-                     kernel, name, int{o.dtype}, int{launch.desc.compute_dtype});
+    return set_error(ATALLA_ERR_UNSUPPORTED,
+                     "%s: operand %d has dtype code %d, which compute dtype code %d does not take", kernel, index,
+                     int{o.dtype}, int{launch.desc.compute_dtype});
   }
   return ATALLA_OK;
 }

@@ -7,25 +7,9 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-atalla_status check_vector(const char* name, const Launch& l, int i, int64_t size) {
-  const atalla_operand& o = l.operand(i);
-  if (is_absent(o)) return ATALLA_OK;
-  if (o.ndim != 1 || o.sizes[0] != size) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "%s: operand %d has %d dimensions with a last size of %lld, expected 1 of %lld", name, i, o.ndim,
-                     static_cast<long long>(inner_size(o)), static_cast<long long>(size));
-  }
-  return ATALLA_OK;
-}
-
 atalla_status run_statistics(const Launch& l) {
-  using S = StatisticsOperand;
   const char* name = "channel_norm.statistics";
-  const atalla_operand& in = l.operand(S::kIn);
-  if (in.ndim != 3) return set_error(ATALLA_ERR_ARGUMENT, "%s: in has %d dimensions, expected 3", name, in.ndim);
-  for (const int i : {S::kMean, S::kRstd, S::kRunningMean, S::kRunningVar}) {
-    ATALLA_CHECK(check_vector(name, l, i, in.sizes[1]));
-  }
+  const atalla_operand& in = l.operand(Statistics::kInput);
   if (in.sizes[1] == 0) return ATALLA_OK;
   const bool ok =
       l.desc.compute_dtype == ATALLA_F64 ? ChannelStatistics<double>(l).run() : ChannelStatistics<float>(l).run();
@@ -33,19 +17,7 @@ atalla_status run_statistics(const Launch& l) {
 }
 
 atalla_status run_apply(const Launch& l) {
-  using A = ApplyOperand;
-  const char* name = "channel_norm.apply";
-  const atalla_operand& in = l.operand(A::kApplyIn);
-  if (in.ndim != 4) return set_error(ATALLA_ERR_ARGUMENT, "%s: in has %d dimensions, expected 4", name, in.ndim);
-  ATALLA_CHECK(check_same_sizes(name, l, A::kApplyIn, A::kApplyOut));
-  for (int i = 0; i < l.desc.n_operands; ++i) {
-    const atalla_operand& o = l.operand(i);
-    if (is_absent(o)) continue;
-    if (i < A::kApplyMean) continue;
-    if (o.ndim != 3 || o.sizes[0] != in.sizes[0] || o.sizes[1] != in.sizes[1] || o.sizes[2] != in.sizes[2]) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d does not have the first three sizes of in", name, i);
-    }
-  }
+  const atalla_operand& in = l.operand(Apply::kInput);
   if (element_count(in) == 0) return ATALLA_OK;
   if (l.desc.compute_dtype == ATALLA_F64) ChannelApply<double>(l).run();
   else ChannelApply<float>(l).run();
@@ -54,11 +26,11 @@ atalla_status run_apply(const Launch& l) {
 
 // Sum; subtract, square, sum in a second reading. A channel: two lane reductions, a root, and the running values.
 void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[StatisticsOperand::kIn];
+  const atalla_operand& in = d.operands[Statistics::kInput];
   if (in.ndim != 3) return;
   cost_operand_bytes(d, cost);
   cost.bytes_read += operand_bytes(in);
-  for (const int i : {StatisticsOperand::kRunningMean, StatisticsOperand::kRunningVar}) {
+  for (const int i : {Statistics::kRunningMean, Statistics::kRunningVariance}) {
     cost.bytes_read += operand_bytes(d.operands[i]);
   }
   cost.vector_ops +=
@@ -67,7 +39,7 @@ void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
 
 // Subtract, multiply, add for every element; the factor for every channel.
 void cost_apply(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[ApplyOperand::kApplyIn];
+  const atalla_operand& in = d.operands[Apply::kInput];
   if (in.ndim != 4) return;
   cost_operand_bytes(d, cost);
   cost.vector_ops += 3 * cost.vectors(element_count(in)) + 9 * cost.vectors(in.sizes[1] * in.sizes[2]);

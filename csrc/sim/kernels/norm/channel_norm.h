@@ -18,8 +18,8 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-enum StatisticsOperand { kMean, kRstd, kRunningMean, kRunningVar, kIn };
-enum ApplyOperand { kApplyOut, kApplyIn, kApplyMean, kApplyRstd, kApplyWeight, kApplyBias };
+using Statistics = ChannelNormStatisticsOperands;
+using Apply = ChannelNormApplyOperands;
 
 constexpr int64_t kShortRun = 16;         // runs below this many elements are taken as columns
 constexpr int64_t kPieceElements = 4096;  // elements that are converted at once
@@ -75,7 +75,7 @@ template <class T>
 class ChannelStatistics {
  public:
   explicit ChannelStatistics(const Launch& launch)
-      : l(launch), in(l.operand(kIn)), parameters_(ChannelNormStatisticsParameters::read(l.desc)) {
+      : l(launch), in(l.operand(Statistics::kInput)), parameters_(ChannelNormStatisticsParameters::read(l.desc)) {
     a_ = in.sizes[0], k_ = in.sizes[1], b_ = in.sizes[2];
     const int64_t row = in.strides[1], run = in.strides[2];
     columns_ = b_ < kShortRun && (b_ <= 1 || run == 1) && (k_ == 1 || row == (b_ == 1 ? 1 : b_));
@@ -129,8 +129,8 @@ class ChannelStatistics {
         double sum = 0;
         for (int64_t u = units * part / parts; u < units * (part + 1) / parts; ++u) {
           const int64_t first = u % chunks * kChunkElements, n = min_of(kChunkElements, b_ - first);
-          const void* run =
-              at(l.data[kIn], in.dtype, u / chunks * in.strides[0] + channel * in.strides[1] + first * in.strides[2]);
+          const void* run = at(l.data[Statistics::kInput], in.dtype,
+                               u / chunks * in.strides[0] + channel * in.strides[1] + first * in.strides[2]);
           for (int64_t j = 0; j < n; j += piece_elements) {
             const int64_t count = min_of(piece_elements, n - j);
             const void* piece = at(run, in.dtype, j * in.strides[2]);
@@ -197,7 +197,7 @@ class ChannelStatistics {
                          if (means_) add_rows<true>(x, in.strides[0], count, n, mean, sums);
                          else add_rows<false>(x, in.strides[0], count, n, mean, sums);
                        };
-                       const void* p = at(l.data[kIn], in.dtype, r * in.strides[0] + first);
+                       const void* p = at(l.data[Statistics::kInput], in.dtype, r * in.strides[0] + first);
                        if (in_place) {
                          with_elements<T>(p, in.dtype, [&](const auto* x) { add(x, rows); });
                        } else {
@@ -245,12 +245,12 @@ class ChannelStatistics {
       const bool degenerate = parameters_.zero_variance && variance == 0 && eps == 0;
       values[c] = degenerate ? 0 : 1 / std::sqrt(variance + eps);
     }
-    store(kRstd, values.get());
+    store(Statistics::kRstd, values.get());
     for (int64_t c = 0; c < k_; ++c) values[c] = squares[c] / (n - 1);
-    advance(kRunningVar, values.get(), running.get());
+    advance(Statistics::kRunningVariance, values.get(), running.get());
     for (int64_t c = 0; c < k_; ++c) values[c] = static_cast<double>(means[c]);
-    store(kMean, values.get());
-    advance(kRunningMean, values.get(), running.get());
+    store(Statistics::kMean, values.get());
+    advance(Statistics::kRunningMean, values.get(), running.get());
     return true;
   }
 
@@ -267,8 +267,8 @@ class ChannelApply {
  public:
   explicit ChannelApply(const Launch& launch)
       : l(launch),
-        in(l.operand(kApplyIn)),
-        out(l.operand(kApplyOut)),
+        in(l.operand(Apply::kInput)),
+        out(l.operand(Apply::kOut)),
         parameters_(ChannelNormApplyParameters::read(l.desc)),
         d_(in.sizes[2]),
         s_(in.sizes[3]) {}
@@ -293,10 +293,10 @@ class ChannelApply {
     T mean, factor, bias;
   };
   Affine affine(int64_t n, int64_t g, int64_t d) const {
-    T rstd = parameter(kApplyRstd, n, g, d, 1);
+    T rstd = parameter(Apply::kRstd, n, g, d, 1);
     if (parameters_.from_variance) rstd = static_cast<T>(1 / std::sqrt(static_cast<double>(rstd) + parameters_.eps));
-    return {parameter(kApplyMean, n, g, d, 0), rstd * parameter(kApplyWeight, n, g, d, 1),
-            parameter(kApplyBias, n, g, d, 0)};
+    return {parameter(Apply::kMean, n, g, d, 0), rstd * parameter(Apply::kWeight, n, g, d, 1),
+            parameter(Apply::kBias, n, g, d, 0)};
   }
 
   // Where one operand is not read or written in place, `buffer` is used, whose elements are T's.
@@ -326,9 +326,9 @@ class ChannelApply {
         const int64_t last = min_of(s_, (u % chunks + 1) * kChunkElements);
         for (int64_t i = u % chunks * kChunkElements; i < last; i += kPieceElements) {
           const int64_t count = min_of(kPieceElements, last - i);
-          const void* from = at(l.data[kApplyIn], in.dtype,
+          const void* from = at(l.data[Apply::kInput], in.dtype,
                                 n * in.strides[0] + g * in.strides[1] + d * in.strides[2] + i * in.strides[3]);
-          void* to = at(l.data[kApplyOut], out.dtype,
+          void* to = at(l.data[Apply::kOut], out.dtype,
                         n * out.strides[0] + g * out.strides[1] + d * out.strides[2] + i * out.strides[3]);
           convert_run(from, in, in.strides[3], to, out, out.strides[3], count, buffer,
                       [p](T x, int64_t) { return (x - p.mean) * p.factor + p.bias; });
@@ -342,7 +342,7 @@ class ChannelApply {
     constexpr int64_t kBlock = 512;
     const int64_t width = d_ * s_, blocks = ceil_div(width, kBlock), outer = in.sizes[0] * in.sizes[1];
     bool shared = in.sizes[1] == 1;
-    for (int i = kApplyMean; i < l.desc.n_operands; ++i)
+    for (int i = Apply::kMean; i < l.desc.n_operands; ++i)
       shared = shared && (l.data[i] == nullptr || l.operand(i).strides[0] == 0);
     parallel_for(blocks * outer, grain_for(min_of(width, kBlock)), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kBlock], mean[kBlock], factor[kBlock], bias[kBlock];
@@ -358,8 +358,8 @@ class ChannelApply {
           }
           spread = first;
         }
-        const void* from = at(l.data[kApplyIn], in.dtype, n * in.strides[0] + g * in.strides[1] + first);
-        void* to = at(l.data[kApplyOut], out.dtype, n * out.strides[0] + g * out.strides[1] + first);
+        const void* from = at(l.data[Apply::kInput], in.dtype, n * in.strides[0] + g * in.strides[1] + first);
+        void* to = at(l.data[Apply::kOut], out.dtype, n * out.strides[0] + g * out.strides[1] + first);
         convert_run(from, in, 1, to, out, 1, count, buffer,
                     [&](T x, int64_t j) { return (x - mean[j]) * factor[j] + bias[j]; });
       }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kBufferElements = 4096;  // longer rows that need conversion are converted in pieces
 
-enum Operand { kOut, kMean, kRstd, kIn, kWeight, kBias, kOperands };
+using Operand = LayerNormOperands;
+constexpr int kOperands = Operand::kBias + 1;
 
 // A run of an operand as T: the elements themselves where their form allows it, else converted into a buffer.
 template <class T>
@@ -77,12 +78,12 @@ struct LayerNorm {
   void rows(int64_t begin, int64_t end) const {
     alignas(64) T in_buffer[kBufferElements], weight_buffer[kBufferElements], bias_buffer[kBufferElements];
     const atalla_dtype compute = l.desc.compute_dtype;
-    const atalla_operand &out = l.operand(kOut), &in = l.operand(kIn);
-    const Run<T> weight = optional(kWeight), bias = optional(kBias);
+    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
+    const Run<T> weight = optional(Operand::kWeight), bias = optional(Operand::kBias);
     const T *w = weight.read(0, piece, weight_buffer), *b = bias.read(0, piece, bias_buffer);
     for (int64_t r = begin; r < end; ++r) {
-      const Run<T> x(at(l.data[kIn], in.dtype, r * in.strides[0]), in, in.strides[1], compute);
-      const Run<T> y(at(l.data[kOut], out.dtype, r * out.strides[0]), out, out.strides[1], kNativeOf<T>);
+      const Run<T> x(at(l.data[Operand::kInput], in.dtype, r * in.strides[0]), in, in.strides[1], compute);
+      const Run<T> y(at(l.data[Operand::kOut], out.dtype, r * out.strides[0]), out, out.strides[1], kNativeOf<T>);
       const T* first = x.read(0, piece, in_buffer);
       T mean = 0;  // also upstream's value for an empty row
       if (kCentered && n > 0) {
@@ -108,8 +109,8 @@ struct LayerNorm {
         if (!y.direct)
           store_run(py, count, at(const_cast<void*>(y.base), out.dtype, i * y.stride), out.dtype, y.stride);
       }
-      store_scalar(kMean, r, mean);
-      store_scalar(kRstd, r, rstd);
+      store_scalar(Operand::kMean, r, mean);
+      store_scalar(Operand::kRstd, r, rstd);
     }
   }
 
@@ -135,7 +136,7 @@ template <class T, bool kCentered>
 void run_typed(const Launch& l, int64_t m, int64_t n) {
   // Pieces only where an operand needs a buffer.
   bool direct = l.desc.compute_dtype == kNativeOf<T>;
-  for (const int i : {kOut, kIn, kWeight, kBias}) {
+  for (const int i : {Operand::kOut, Operand::kInput, Operand::kWeight, Operand::kBias}) {
     if (i >= l.desc.n_operands || l.data[i] == nullptr) continue;
     const atalla_operand& o = l.operand(i);
     direct = direct && o.dtype == kNativeOf<T> && o.strides[o.ndim - 1] == 1;
@@ -144,32 +145,13 @@ void run_typed(const Launch& l, int64_t m, int64_t n) {
   LayerNorm<T, kCentered>{l, n, direct || n < kBufferElements ? n : kBufferElements, eps}.run(m);
 }
 
-atalla_status check_shape(const char* kernel, const Launch& l, int i, int ndim, int64_t last) {
-  const char* names[] = {"out", "mean", "rstd", "in", "weight", "bias"};
-  if (i >= l.desc.n_operands || l.operand(i).addr == 0) return ATALLA_OK;
-  const atalla_operand& o = l.operand(i);
-  if (o.ndim != ndim || o.sizes[ndim - 1] != last) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %s has %d dimensions with a last size of %lld, expected %d with %lld",
-                     kernel, names[i], o.ndim, static_cast<long long>(inner_size(o)), ndim,
-                     static_cast<long long>(last));
-  }
-  return ATALLA_OK;
-}
-
 template <bool kCentered>
 atalla_status run(const Launch& l) {
-  const char* kernel = kCentered ? "layer_norm" : "rms_norm";
-  const atalla_operand& in = l.operand(kIn);
-  if (in.ndim != 2) return set_error(ATALLA_ERR_ARGUMENT, "%s: in has %d dimensions, expected 2", kernel, in.ndim);
+  const atalla_operand& in = l.operand(Operand::kInput);
   const int64_t m = in.sizes[0], n = in.sizes[1];
-  ATALLA_CHECK(check_same_sizes(kernel, l, kIn, kOut));
-  ATALLA_CHECK(check_shape(kernel, l, kMean, 1, m));
-  if (!kCentered && l.operand(kMean).addr != 0) {
+  if (!kCentered && l.operand(Operand::kMean).addr != 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "rms_norm: mean is given, expected none");
   }
-  ATALLA_CHECK(check_shape(kernel, l, kRstd, 1, m));
-  ATALLA_CHECK(check_shape(kernel, l, kWeight, 1, n));
-  ATALLA_CHECK(check_shape(kernel, l, kBias, 1, n));
   if (m == 0) return ATALLA_OK;
   if (l.desc.compute_dtype == ATALLA_F64) run_typed<double, kCentered>(l, m, n);
   else run_typed<float, kCentered>(l, m, n);
@@ -180,11 +162,12 @@ atalla_status run(const Launch& l) {
 // pass the array, whose weights are ones. A row: the scalar part. Rows of up to two vectors stay in registers.
 template <bool kCentered>
 void cost_norm(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[kIn];
+  const atalla_operand& in = d.operands[Operand::kInput];
   if (in.ndim != 2) return;
   cost_operand_bytes(d, cost);
-  const uint64_t affine = static_cast<uint64_t>(d.n_operands > kWeight && d.operands[kWeight].addr != 0) +
-                          static_cast<uint64_t>(d.n_operands > kBias && d.operands[kBias].addr != 0);
+  const uint64_t affine =
+      static_cast<uint64_t>(d.n_operands > Operand::kWeight && d.operands[Operand::kWeight].addr != 0) +
+      static_cast<uint64_t>(d.n_operands > Operand::kBias && d.operands[Operand::kBias].addr != 0);
   const uint64_t rows = cost.computed_rows(in.sizes[0]), vectors = rows * cost.vectors(in.sizes[1]);
   cost.vector_ops += vectors * (affine != 0 ? 3 : 2) + rows * (kCentered ? 2 : 1);
   cost.array_rows += vectors * (kCentered ? 2 : 1);

@@ -83,7 +83,6 @@ atalla_status run(const Launch& launch) {
   atalla_launch_desc elements;
   std::memcpy(static_cast<void*>(&elements), &desc, atalla_launch_desc_bytes(desc.n_operands - 1u));
   --elements.n_operands;
-  ATALLA_CHECK(ATALLA_ISA::check_elementwise("fused", elements));
   VectorProgram program;
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, n_out));
   if (element_count(desc.operands[0]) == 0) return ATALLA_OK;

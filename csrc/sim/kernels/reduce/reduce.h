@@ -28,10 +28,6 @@ struct ReducePlan {
   int64_t grain;  // tasks that a thread takes at least
 };
 
-// Checks operands: `n_outputs` outputs and one input, each output of the input's sizes but 1 in reduced dimensions.
-// Error: ATALLA_ERR_ARGUMENT, ATALLA_ERR_UNSUPPORTED for a compute dtype outside `dtypes`.
-atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs);
-
 // `ordered`: the linear index within the reduced dimensions must be row-major (argmax).
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan);
 

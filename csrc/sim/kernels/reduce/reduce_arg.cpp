@@ -84,7 +84,6 @@ struct ArgReduction {
 
 template <bool kMax>
 atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
-  ATALLA_CHECK(check_reduce(kernel, launch, outputs));
   const atalla_operand& in = launch.desc.operands[outputs];
   if (element_count(in) == 0 && element_count(launch.desc.operands[0]) > 0) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);

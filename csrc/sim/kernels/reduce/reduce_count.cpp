@@ -38,19 +38,16 @@ struct IntegerResult : Plain<Op> {
 };
 
 atalla_status run_reduce_nansum(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.nansum", launch, 1));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<NanSumOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_count_nonzero(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.count_nonzero", launch, 1));
   return run_reduction<IntegerResult<CountOp>>(launch, ATALLA_BOOL);
 }
 
 atalla_status run_reduce_xor(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.xor", launch, 1));
   if ((uint64_t{1} << launch.desc.compute_dtype & kFloatDtypes) != 0) {
     return run_reduction<IntegerResult<XorOp<double>>>(launch, ATALLA_F64);
   }

@@ -135,13 +135,6 @@ atalla_status describe_reduction(const atalla_launch_desc& desc, atalla_dtype st
     elements.strides[d] = stride;
     stride *= elements.sizes[d] > 1 ? elements.sizes[d] : 1;
   }
-  // Inputs among themselves; the output is check_reduce()'s.
-  for (int k = given + 1; k + 1 < desc.n_operands; ++k) {
-    const atalla_operand& operand = desc.operands[k];
-    bool same = operand.immediate || operand.ndim == elements.ndim;
-    for (int d = 0; same && !operand.immediate && d < elements.ndim; ++d) same = operand.sizes[d] == elements.sizes[d];
-    if (!same) return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: operands %d and %d differ in sizes", given, k);
-  }
   return ATALLA_OK;
 }
 
@@ -158,8 +151,6 @@ atalla_status run(const Launch& launch) {
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, 1));
   atalla_launch_desc reduction;
   ATALLA_CHECK(describe_reduction(desc, program.output_dtype(0), reduction));
-  void* data[2] = {launch.data[0], launch.data[1]};  // the second stands for elements that are nowhere
-  ATALLA_CHECK(check_reduce("reduce_fused", Launch{reduction, data}, 1));
   const bool integers = kind == FusedReduction::kSum || kind == FusedReduction::kProd;
   if (!integers && (kIntegerDtypes >> desc.compute_dtype & 1) != 0) {
     return set_error(ATALLA_ERR_UNSUPPORTED, "reduce_fused: reduction %lld is not supported in dtype %s",
@@ -184,7 +175,7 @@ atalla_status run(const Launch& launch) {
   return dispatch_accumulation(desc.compute_dtype, [&]<class T>(atalla_dtype loop_dtype) -> atalla_status {
     const ComputedInput input{program, operands, program.output_dtype(0), loop_dtype};
     if constexpr (kIsComplex<T>) {
-      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused them
+      return ATALLA_ERR_UNSUPPORTED;  // the table of kernels has refused them
     } else {
       if (kind == FusedReduction::kSum) return run_as<Plain<SumOp<T>>>(launch, plan, input);
       if (kind == FusedReduction::kProd) return run_as<Plain<ProdOp<T>>>(launch, plan, input);

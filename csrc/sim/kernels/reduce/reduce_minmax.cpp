@@ -8,13 +8,11 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 atalla_status run_reduce_amax(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.amax", launch, 1));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MaxOp<T>>>(launch, dtype); });
 }
 
 atalla_status run_reduce_amin(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.amin", launch, 1));
   return dispatch_ordered(launch.desc.compute_dtype,
                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MinOp<T>>>(launch, dtype); });
 }

@@ -38,14 +38,12 @@ struct Norm2 : Plain<SquareOp<T>> {
 };
 
 atalla_status run_reduce_norm1(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.norm1", launch, 1));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<MagnitudeOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_norm2(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.norm2", launch, 1));
   switch (launch.desc.compute_dtype) {
     case ATALLA_C64:
       return run_reduction<Norm2<Complex<float>>>(launch, ATALLA_C64);
@@ -58,7 +56,6 @@ atalla_status run_reduce_norm2(const Launch& launch) {
 }
 
 atalla_status run_reduce_norm_inf(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.norm_inf", launch, 1));
   return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<LargestMagnitudeOp<T>>>(launch, dtype);
   });

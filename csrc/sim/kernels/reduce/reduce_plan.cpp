@@ -24,33 +24,6 @@ void finish_space(Space& space) {
 
 }  // namespace
 
-atalla_status check_reduce(const char* kernel, const Launch& launch, int n_outputs) {
-  const atalla_launch_desc& desc = launch.desc;
-  const atalla_operand& in = desc.operands[n_outputs];
-  const auto mask = static_cast<uint64_t>(ReduceSumParameters::read(desc).reduced);
-  if (in.ndim > ATALLA_MAX_DIMS || (in.ndim < 64 && mask >> in.ndim != 0)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the mask of reduced dimensions %#llx exceeds the input's %d dimensions",
-                     kernel, static_cast<unsigned long long>(mask), in.ndim);
-  }
-  for (int k = 0; k <= n_outputs; ++k) {
-    const atalla_operand& operand = desc.operands[k];
-    if (operand.immediate || !is_dtype(operand.dtype) || operand.ndim != in.ndim) {
-      return set_error(ATALLA_ERR_ARGUMENT,
-                       "%s: operand %d has dtype code %d and %d dimensions%s, expected %d in memory", kernel, k,
-                       operand.dtype, operand.ndim, operand.immediate ? " (immediate)" : "", in.ndim);
-    }
-    if (k == n_outputs) break;
-    for (int d = 0; d < in.ndim; ++d) {
-      const int64_t expected = mask >> d & 1 ? 1 : in.sizes[d];
-      if (operand.sizes[d] != expected) {
-        return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", kernel, k,
-                         static_cast<long long>(operand.sizes[d]), d, static_cast<long long>(expected));
-      }
-    }
-  }
-  return ATALLA_OK;
-}
-
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan) {
   const atalla_operand& in = desc.operands[n_outputs];
   const int64_t mask = ReduceSumParameters::read(desc).reduced;

@@ -62,26 +62,21 @@ struct LogSumExp {
 };
 
 template <Statistic kStatistic>
-atalla_status run_variance(const char* kernel, const Launch& launch) {
-  const int n_outputs = kStatistic == Statistic::kVarMean ? 2 : 1;
-  ATALLA_CHECK(check_reduce(kernel, launch, n_outputs));
+atalla_status run_variance(const Launch& launch) {
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
     if constexpr (std::is_integral_v<T>) {
-      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
+      return ATALLA_ERR_UNSUPPORTED;  // the table of kernels has refused integers
     } else {
       return run_reduction<Variance<T, kStatistic>>(launch, dtype);
     }
   });
 }
 
-atalla_status run_reduce_var(const Launch& launch) { return run_variance<Statistic::kVar>("reduce.var", launch); }
-atalla_status run_reduce_std(const Launch& launch) { return run_variance<Statistic::kStd>("reduce.std", launch); }
-atalla_status run_reduce_var_mean(const Launch& launch) {
-  return run_variance<Statistic::kVarMean>("reduce.var_mean", launch);
-}
+atalla_status run_reduce_var(const Launch& launch) { return run_variance<Statistic::kVar>(launch); }
+atalla_status run_reduce_std(const Launch& launch) { return run_variance<Statistic::kStd>(launch); }
+atalla_status run_reduce_var_mean(const Launch& launch) { return run_variance<Statistic::kVarMean>(launch); }
 
 atalla_status run_reduce_logsumexp(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.logsumexp", launch, 1));
   return dispatch_floating(launch.desc.compute_dtype,
                            [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
 }

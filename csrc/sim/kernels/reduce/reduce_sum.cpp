@@ -8,24 +8,21 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 atalla_status run_reduce_sum(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.sum", launch, 1));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<SumOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_prod(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.prod", launch, 1));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
     return run_reduction<Plain<ProdOp<T>>>(launch, dtype);
   });
 }
 
 atalla_status run_reduce_mean(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.mean", launch, 1));
   return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
     if constexpr (std::is_integral_v<T>) {
-      return ATALLA_ERR_UNSUPPORTED;  // check_reduce has refused integers
+      return ATALLA_ERR_UNSUPPORTED;  // the table of kernels has refused integers
     } else {
       return run_reduction<Mean<T>>(launch, dtype);
     }
@@ -33,15 +30,9 @@ atalla_status run_reduce_mean(const Launch& launch) {
 }
 
 // Truth values are bytes: some is non-zero if the largest is, all are if the smallest is.
-atalla_status run_reduce_any(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.any", launch, 1));
-  return run_reduction<Plain<MaxOp<uint8_t>>>(launch, ATALLA_BOOL);
-}
+atalla_status run_reduce_any(const Launch& launch) { return run_reduction<Plain<MaxOp<uint8_t>>>(launch, ATALLA_BOOL); }
 
-atalla_status run_reduce_all(const Launch& launch) {
-  ATALLA_CHECK(check_reduce("reduce.all", launch, 1));
-  return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL);
-}
+atalla_status run_reduce_all(const Launch& launch) { return run_reduction<Plain<MinOp<uint8_t>>>(launch, ATALLA_BOOL); }
 
 constexpr Kernel kKernels[] = {
     {"reduce.sum", kAllDtypes, run_reduce_sum, cost_sum},

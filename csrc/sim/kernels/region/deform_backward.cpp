@@ -119,7 +119,7 @@ atalla_status run_image(const Launch& l) {
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
   ATALLA_CHECK(
       check_deformed(name, l, p, DeformColumnsBackwardOperands::kGradInput, DeformColumnsBackwardOperands::kOffset));
-  const atalla_operand& image = l.operand(0);
+  const atalla_operand& image = l.operand(DeformColumnsBackwardOperands::kGradInput);
   if (element_count(image) == 0) return ATALLA_OK;
   bool done = true;
   with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
@@ -137,8 +137,8 @@ atalla_status run_offsets(const Launch& l) {
   if (l.data[1] != nullptr && l.data[5] == nullptr) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: a gradient of a mask that is not given", name);
   }
-  const atalla_operand& in = l.operand(3);
-  if (element_count(l.operand(0)) == 0) return ATALLA_OK;
+  const atalla_operand& in = l.operand(DeformOffsetBackwardOperands::kInput);
+  if (element_count(l.operand(DeformOffsetBackwardOperands::kGradOffset)) == 0) return ATALLA_OK;
   with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
     using T = decltype(arithmetic);
     using S = decltype(storage);
@@ -149,11 +149,14 @@ atalla_status run_offsets(const Launch& l) {
 
 // A neighbour of the gradient is read, and stored after a multiplication and an addition.
 void cost_image(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &columns = d.operands[1], &offset = d.operands[2];
+  const atalla_operand &columns = d.operands[DeformOffsetBackwardOperands::kGradMask],
+                       &offset = d.operands[DeformOffsetBackwardOperands::kGradColumns];
   const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
-  cost.bytes_read +=
-      operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[3]) + moved * dtype_size(columns.dtype);
-  cost.bytes_written += operand_bytes(d.operands[0]) + moved * dtype_size(columns.dtype);
+  cost.bytes_read += operand_bytes(columns) + operand_bytes(offset) +
+                     operand_bytes(d.operands[DeformOffsetBackwardOperands::kInput]) +
+                     moved * dtype_size(columns.dtype);
+  cost.bytes_written +=
+      operand_bytes(d.operands[DeformOffsetBackwardOperands::kGradOffset]) + moved * dtype_size(columns.dtype);
   cost.tiles += 2 * moved;
   cost.vector_ops +=
       (2 * kCorners + 1) * cost.vectors(element_count(columns)) + 8 * cost.vectors(element_count(offset));
@@ -161,11 +164,12 @@ void cost_image(const atalla_launch_desc& d, Cost& cost) {
 
 // Neighbours are fetched as in the forward kernel; both derivatives and the value are sums of products.
 void cost_offsets(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &columns = d.operands[2], &offset = d.operands[4];
+  const atalla_operand &columns = d.operands[DeformOffsetBackwardOperands::kGradColumns], &offset = d.operands[4];
   const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
   cost.bytes_read +=
       operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[5]) + moved * dtype_size(columns.dtype);
-  cost.bytes_written += operand_bytes(d.operands[0]) + operand_bytes(d.operands[1]);
+  cost.bytes_written += operand_bytes(d.operands[DeformOffsetBackwardOperands::kGradOffset]) +
+                        operand_bytes(d.operands[DeformOffsetBackwardOperands::kGradMask]);
   cost.tiles += moved;
   cost.vector_ops += 20 * cost.vectors(element_count(columns)) + 10 * cost.vectors(element_count(offset));
 }
