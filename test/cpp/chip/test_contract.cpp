@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A launch that breaks the contract of its kernel (kernels.yaml) is refused before the kernel runs: a wrong number of
-// operands, an absent one, a dtype or a value of an enum that the contract does not have. What the contract leaves to
-// the kernel, such as an empty operand among others, may be refused, but does not end the process.
+// operands, an absent one, a dtype, a size or a value of an enum that the contract does not have. What the contract
+// leaves to the kernel, such as an empty operand among others, may be refused, but does not end the process.
 #include <cstring>
 
 #include "chip/support.h"
@@ -110,6 +110,23 @@ void check_empty_operand(const Contract& contract, atalla_kernel id, int rank, i
   CHECK(status == ATALLA_OK || std::strlen(api().last_error()) > 0);
 }
 
+void check_immediates() {
+  const OpenDevice device;
+  const atalla_addr element = device.alloc(64);
+  atalla_launch_desc product{}, fill{};
+  product.kernel = kernel("gemm"), fill.kernel = kernel("fill");
+  product.compute_dtype = fill.compute_dtype = ATALLA_F32;
+  product.n_outputs = fill.n_outputs = 1, product.n_operands = 3, fill.n_operands = 2;
+  for (atalla_launch_desc* desc : {&product, &fill}) {
+    for (int k = 0; k < desc->n_operands; ++k) desc->operands[k].addr = element, desc->operands[k].dtype = ATALLA_F32;
+  }
+  product.operands[0].ndim = 3;
+  for (int64_t& size : product.operands[0].sizes) size = 1;
+  product.operands[1].addr = 0, product.operands[1].immediate = 1;
+  CHECK_FAILS(launch(device.stream, product), ATALLA_ERR_ARGUMENT, "operand 1 (a) is [], expected a tensor");
+  CHECK_FAILS(launch(device.stream, fill), ATALLA_ERR_ARGUMENT, "operand 1 (value) is [], expected an immediate value");
+}
+
 void check_all_kernels() {
   const OpenDevice device;
   const atalla_addr element = device.alloc(64);
@@ -121,6 +138,7 @@ void check_all_kernels() {
 }  // namespace
 
 int main() {
+  check_immediates();
   check_all_kernels();
   for (const KernelTraits& traits : atalla::sim::kKernelTraits) {
     if (traits.any_outputs || traits.least == 0) continue;

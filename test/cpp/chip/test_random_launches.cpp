@@ -138,6 +138,10 @@ class RandomLaunch {
     std::vector<int64_t> sizes = sizes_of(k);
     if (below(32) == 0) sizes.resize(static_cast<size_t>(below(kMaxRank)), 1);
     operand.ndim = static_cast<uint8_t>(sizes.size());
+    if (k >= desc.n_outputs && below(64) == 0) {  // an immediate value, whether the kernel takes one or not
+      operand.addr = 0, operand.ndim = 0, operand.immediate = 1;
+      return;
+    }
     int64_t stride = 1;
     for (int d = operand.ndim - 1; d >= 0; --d) {
       operand.sizes[d] = below(16) == 0 ? below(4) : sizes[static_cast<size_t>(d)];
