@@ -150,7 +150,7 @@ class _Body:
 
     def _value(self, node: ast.expr) -> str:
         match node:
-            case ast.Constant(value=value):
+            case ast.Constant(value=int(value)):
                 return f"int64_t{{{value}}}"
             case ast.Name(id=name):
                 return self.parameter(name) if name in self.parameters else f"n_{name}"

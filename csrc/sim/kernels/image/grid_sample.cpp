@@ -5,7 +5,6 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/image/grid_sample.h"
 
-
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 

@@ -130,8 +130,7 @@ struct GridBackward {
 
 atalla_status run_grid_backward(const Launch& l) {
   const char* name = "grid_sample_backward";
-  const atalla_operand &image = l.operand(Operand::kInput),
-                       &grid = l.operand(Operand::kGrid);
+  const atalla_operand &image = l.operand(Operand::kInput), &grid = l.operand(Operand::kGrid);
   const bool with_image = l.data[Operand::kGradInput] != nullptr;
   const GridSampleBackwardParameters p = GridSampleBackwardParameters::read(l.desc);
   ATALLA_CHECK(check_grid(name, grid, image));
