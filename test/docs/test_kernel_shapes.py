@@ -65,11 +65,3 @@ def test_checks_are_generated_for_all_kernels() -> None:
     named = [k for k in TABLE.kernels if any(o.role != "program" for o in k.operands)]
     for kernel in named:  # each at least knows which operands may be immediate values
         assert f'{{"{kernel.names[0]}", nullptr}},' not in text
-
-
-def test_each_conditional_shape_has_a_final_form() -> None:
-    for kernel in TABLE.kernels:
-        values = {p.name: p.values for p in kernels.integers(kernel.parameters)}
-        for operand in kernel.operands:
-            conditions = [condition for condition, _ in kernel_shapes.parse(operand.shape, values).forms]
-            assert all(conditions[:-1]) and conditions[-1:] in ([], [""]), (kernel.names[0], operand.name)

@@ -191,10 +191,6 @@ struct MaxPool {
 };
 
 atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
-  const bool indices = l.operand(Operand::kIndices).addr != 0;
-  if (indices) {
-    ATALLA_CHECK(check_same_sizes(name, l, 0, 1));
-  }
   const PoolMaxParameters p = PoolMaxParameters::read(l.desc);
   Pool pool;
   ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, Operand::kInput, &pool)

@@ -113,7 +113,7 @@ atalla_status run_nonzero(const Launch& l) {
   return ATALLA_OK;
 }
 
-// What select and scatter share: `line` is the operand of one dimension.
+// The checks that select and scatter share. `line` is the operand of one dimension.
 atalla_status check_moves(const char* name, const Launch& l, int line, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0) return ATALLA_OK;

@@ -46,16 +46,9 @@ void run_sample(const CtcShape& shape, int64_t b) {
   store_run(&loss, 1, at(l.data[Ctc::kLoss], out.dtype, b * out.strides[0]), out.dtype, 1);
 }
 
-atalla_status check(const Launch& l) {
-  const char* name = "ctc_loss";
-  if (const int ndim = l.operand(Ctc::kTargets).ndim; ndim < 1 || ndim > 2)
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, ndim);
-  return check_labels(name, CtcShape(l));
-}
-
 atalla_status run(const Launch& l) {
-  ATALLA_CHECK(check(l));
   const CtcShape shape(l);
+  ATALLA_CHECK(check_labels("ctc_loss", shape));
   parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       if (l.desc.compute_dtype == ATALLA_F64) run_sample<double>(shape, b);

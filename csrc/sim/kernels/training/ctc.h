@@ -54,6 +54,9 @@ T log_sum(T a, T b, T c) {
 inline atalla_status check_labels(const char* name, const CtcShape& shape) {
   const Launch& l = shape.l;
   const atalla_operand& targets = l.operand(Ctc::kTargets);
+  if (targets.ndim < 1 || targets.ndim > 2) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, int{targets.ndim});
+  }
   int64_t total = 0;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t steps = shape.length(Ctc::kInputLengths, b), target = shape.length(Ctc::kTargetLengths, b);

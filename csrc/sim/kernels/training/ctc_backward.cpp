@@ -82,8 +82,6 @@ atalla_status run_typed(const CtcShape& shape) {
 
 atalla_status run(const Launch& l) {
   const char* name = "ctc_loss_backward";
-  if (const int ndim = l.operand(Backward::kTargets).ndim; ndim < 1 || ndim > 2)
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, ndim);
   const CtcShape shape(l);
   ATALLA_CHECK(check_labels(name, shape));
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
