@@ -255,6 +255,7 @@ PARTS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
     "repeat": lambda x, k: x[None].repeat(k + 1, 1).chunk(2, 1)[0].sum(0),
     "softmax": lambda x, k: torch.softmax(x[k:], 0),
     "windows": lambda x, k: x.unfold(0, 2, k + 1).sum(1),
+    "behind": lambda x, k: x[::2][k:],
     "every": lambda x, k: x[:: k + 1],
     "resize": lambda x, k: F.interpolate(x[None, None], size=x.shape[0] + k)[0, 0],
     "blend": lambda x, k: F.interpolate(x[None, None], size=x.shape[0] + k, mode="linear")[0, 0],

@@ -24,6 +24,24 @@ class TestDispatchKeys(TestCase):
         counts = {key: sum(o.key == key for o in self.operators) for key in dispatch_keys.KEYS}
         self.assertTrue(all(count >= 100 for count in counts.values()), counts)
 
+    def test_lazy_bits_of_operators_without_results(self):
+        # Upstream's fallbacks take the result of an operator that writes an argument from behind the empty stack.
+        checked = []
+        for schema in torch._C._jit_get_all_schemas():
+            name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
+            written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+            if schema.returns or not any(isinstance(a.type, torch._C.TensorType) for a in written):
+                continue
+            if not name.startswith("aten::") or name.startswith("aten::_"):  # upstream allocates what these write
+                continue
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1"):
+                continue
+            checked.append(name)
+            for key in ("Conjugate", "Negative", "ZeroTensor"):
+                table = torch._C._dispatch_dump_table(name)
+                self.assertRegex(table, rf"(?m)^{key}: fallthrough .*\[kernel\]", name)
+        self.assertIn("aten::record_stream", checked)
+
     def test_the_page_is_current(self):
         self.assertEqual(dispatch_keys.PAGE.read_text(), dispatch_keys.page(self.operators, self.reasons))
 

@@ -191,6 +191,14 @@ class TestStreams(TestCase):
         again = [torch.zeros(1000, device=device) for _ in range(2)]
         self.assertIn(address, [t.data_ptr() for t in again])
 
+    def test_record_stream_with_lazy_bits(self, device):
+        x, side = torch.randn(8, dtype=torch.complex64, device=device), torch.Stream(device)
+        for tensor in (x.conj(), x.conj().imag, torch._efficientzerotensor(4, device=device)):
+            references = sys.getrefcount(tensor)
+            for _ in range(10):
+                tensor.record_stream(side)
+            self.assertEqual(sys.getrefcount(tensor), references)
+
     def test_freed_memory_is_reused_in_stream_order(self, device):
         stream = torch.Stream(device)
         with stream, Gate(stream):

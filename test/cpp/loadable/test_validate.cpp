@@ -92,7 +92,9 @@ void test_reserved() {
 
 void test_bounds() {
   SPOILED("reaches bytes 4 to 52 of storage 0, which has 48", [](Writer& w) { w.operands[1].byte_offset = 4; });
-  SPOILED("reaches bytes", [](Writer& w) { w.values[kX].byte_offset = ~uint64_t{3}; });
+  SPOILED("byte offset 18446744073709551612 is out of range", [](Writer& w) {
+    w.values[kX].byte_offset = ~uint64_t{3};
+  });
   SPOILED("byte offset 2 is not a multiple", [](Writer& w) { w.operands[2].byte_offset = 2; });
   SPOILED("size -1", [](Writer& w) { w.values[kX].sizes = w.pool({-1, 3}); });
   SPOILED("reaches bytes 0 to 64", [](Writer& w) { w.values[kX].sizes = w.pool({4, 7}); });
@@ -115,6 +117,10 @@ void test_bounds() {
   Writer w = linear_sample();  // a negative stride of an operand that stays inside is legal
   w.operands[1].strides = w.pool({12, 3, -1});
   w.operands[1].byte_offset = 8;
+  CHECK_EQ(problems_of(w.build()), "");
+  w = linear_sample();  // so is an offset behind the storage, of a tensor without elements
+  w.values[kT0].sizes = w.pool({0, 4});
+  w.values[kT0].byte_offset = 1 << 20;
   CHECK_EQ(problems_of(w.build()), "");
 }
 

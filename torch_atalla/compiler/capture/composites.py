@@ -104,6 +104,16 @@ def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
     return shuffled.contiguous(memory_format=suggest_memory_format(self))
 
 
+def resize_as(
+    self: torch.Tensor, the_template: torch.Tensor, *, memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    """Without a memory format, a tensor that has the sizes already keeps its strides, and with them its values.
+    Upstream's decomposition makes it contiguous."""
+    if memory_format == torch.preserve_format:
+        memory_format = suggest_memory_format(the_template)
+    return torch.ops.aten.resize(self, the_template.shape, memory_format=memory_format)
+
+
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # noqa: A002
     """Whole where eager mode has one launch for it. Of a strided input, eager mode adds the bias to a rounded product,
     and that is one product if the weight is a parameter, and a batch of products otherwise. torch 2.15 makes one

@@ -156,16 +156,11 @@ class _Emitter:
             self.tables.add(Section.DYNAMIC, kind, index, self.expressions.index(number.expr), self.method)
 
     def _sizes(self, operand: Operand) -> Ref:
-        """An export may say n - 1 for a slice, and take n = 0: its size would be 0 then, and not -1. A tensor begins
-        inside of its storage, even if it is empty."""
+        """An export may say n - 1 for a slice, and take n = 0: its size would be 0 then, and not -1."""
         for size in operand.sizes:
-            self._require(size)
-        self._require(self.program.buffers[operand.buffer].nbytes - operand.offset)
+            if isinstance(size, Size):
+                self.expressions.require(size.expr, 0)
         return self._integers(operand.sizes)
-
-    def _require(self, number: int) -> None:
-        if isinstance(number, Size):
-            self.expressions.require(number.expr, 0)
 
     def _integers(self, numbers: Sequence[int]) -> Ref:
         """A run of numbers in the pool; one with expressions is this method's own."""

@@ -46,8 +46,7 @@ class Value:
     def operand(self) -> Operand:
         meta = self.meta
         sizes, strides = tuple(map(to_size, meta.shape)), tuple(map(to_size, meta.stride()))
-        # Nothing stands nowhere: an offset into an empty buffer would be behind its end.
-        offset = 0 if 0 in sizes else to_size(meta.storage_offset()) * meta.dtype.itemsize
+        offset = to_size(meta.storage_offset()) * meta.dtype.itemsize
         return Operand(self.buffer, offset, sizes, strides, meta.dtype)
 
     def view(self, meta: torch.Tensor) -> Value:

@@ -96,5 +96,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", TORCH_FN(record_tensor_stream));
 }
 
+// It reads no values. Upstream's fallbacks for these keys resolve a written argument and take it from the results, of
+// which there are none: they would take whatever lies before the stack.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, ZeroTensor, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
+
 }  // namespace
 }  // namespace atalla::aten

@@ -29,6 +29,9 @@ struct Shape {
       if (sizes[d] == 0) return true;
     return false;
   }
+  // Where a tensor at this byte offset of its storage is addressed: one without elements may have an offset behind the
+  // storage, and even behind the DRAM.
+  uint64_t placed(uint64_t byte_offset) const noexcept { return empty() ? 0 : byte_offset; }
   // First and last element reached, in elements from element [0, ..., 0]. Exact for sizes and strides below
   // kMaxElements.
   void extent(Int128& low, Int128& high) const noexcept {

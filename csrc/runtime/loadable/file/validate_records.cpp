@@ -73,8 +73,13 @@ class RecordChecker : RecordReporter {
     uint64_t bytes = view_.storages[storage].bytes;
     if (byte_offset % element != 0)
       problem("byte offset %" PRIu64 " is not a multiple of the element's %u bytes", byte_offset, element);
-    Int128 low = 0, high = -1;
-    if (!shape.empty()) shape.extent(low, high);
+    if (byte_offset / element >= uint64_t{kMaxElements}) {
+      problem("byte offset %" PRIu64 " is out of range", byte_offset);
+      return std::nullopt;
+    }
+    if (shape.empty()) return shape;  // has no element that could lie outside
+    Int128 low, high;
+    shape.extent(low, high);
     Int128 begin = static_cast<Int128>(byte_offset) + low * element;
     Int128 end = static_cast<Int128>(byte_offset) + (high + 1) * element;
     if (begin < 0 || end > static_cast<Int128>(bytes)) {

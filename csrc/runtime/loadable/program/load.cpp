@@ -182,7 +182,7 @@ void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* 
       operand.ndim = record.ndim;
       std::copy(std::begin(shape.sizes), std::end(shape.sizes), operand.sizes);
       std::copy(std::begin(shape.strides), std::end(shape.strides), operand.strides);
-      place(view, record.storage, record.byte_offset, &operand.addr);
+      place(view, record.storage, shape.placed(record.byte_offset), &operand.addr);
     }
   }
 }
@@ -198,7 +198,8 @@ void MethodImage::add_host_call(const View& view, const HostCall& call) {
     for (uint32_t k = 0; k < range.count; ++k) {
       Value value = view.values[static_cast<uint32_t>(view.integers[range.first + k])];
       tensors[k] = tensor_of(view, value);
-      place(view, value.storage, value.byte_offset, &tensors[k].addr);
+      Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
+      place(view, value.storage, shape.placed(value.byte_offset), &tensors[k].addr);
     }
   }
 }
