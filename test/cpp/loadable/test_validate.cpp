@@ -92,9 +92,8 @@ void test_reserved() {
 
 void test_bounds() {
   SPOILED("reaches bytes 4 to 52 of storage 0, which has 48", [](Writer& w) { w.operands[1].byte_offset = 4; });
-  SPOILED("byte offset 18446744073709551612 is out of range", [](Writer& w) {
-    w.values[kX].byte_offset = ~uint64_t{3};
-  });
+  SPOILED("byte offset 18446744073709551612 is out of range",
+          [](Writer& w) { w.values[kX].byte_offset = ~uint64_t{3}; });
   SPOILED("byte offset 2 is not a multiple", [](Writer& w) { w.operands[2].byte_offset = 2; });
   SPOILED("size -1", [](Writer& w) { w.values[kX].sizes = w.pool({-1, 3}); });
   SPOILED("reaches bytes 0 to 64", [](Writer& w) { w.values[kX].sizes = w.pool({4, 7}); });
