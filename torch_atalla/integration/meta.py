@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,7 @@ def install() -> None:
     _convolution_layouts()
     _decomposed()
     _embedding_bags()
+    _statistics()
     _attention_layout()
     after_import("torch.utils.flop_counter", _attention_flops)  # which imports Triton where it is installed
 
@@ -89,13 +90,20 @@ def _decomposed() -> None:
 
         decomposition_table[op] = adapted
 
+    def statistics(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        dtype = _statistics_dtype(source, (*args, *kwargs.values()))
+        return result[0], result[1].to(dtype), result[2].to(dtype)
+
     def no_statistics(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
-        return result[0], source.new_empty((0,)), source.new_empty((0,)), *result[3:]
+        dtype = _statistics_dtype(source, (*args, *kwargs.values()))
+        return result[0], source.new_empty((0,), dtype=dtype), source.new_empty((0,), dtype=dtype)
 
     def statistics_of_training(
         result: Any, source: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *args: Any, **kwargs: Any
     ) -> Any:
-        return result if training else no_statistics(result, source)
+        found = (statistics if training else no_statistics)(result, source, weight, bias, mean, var)
+        running = [item.to(given.dtype) for item, given in zip(result[3:], (mean, var))]  # of the functional form
+        return *found, *running
 
     def nothing_saved(result: Any, source: Any) -> Any:
         return result[0], source.new_empty((0,))
@@ -103,6 +111,7 @@ def _decomposed() -> None:
     def layout_of_source(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(source))
 
+    adapt(aten._native_batch_norm_legit.no_stats, statistics)
     adapt(aten._native_batch_norm_legit_no_training.default, no_statistics)
     adapt(aten._native_batch_norm_legit.default, statistics_of_training)
     adapt(aten._native_batch_norm_legit_functional.default, statistics_of_training)
@@ -111,25 +120,51 @@ def _decomposed() -> None:
     adapt(aten.max_unpool2d.default, layout_of_source)
 
 
+def _on_other_device(
+    name: str, mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtypes: Sequence[Any] = ()
+) -> Any:
+    """The fake results that an operator has on a device of this name, as results of the device of its first argument.
+    `dtypes`: of the results, where they are others."""
+    device = args[0].fake_device
+
+    def moved(x: Any, to: torch.device | str, dtype: torch.dtype | None = None) -> Any:
+        if not isinstance(x, FakeTensor):
+            return x
+        return torch.empty_strided(x.shape, x.stride(), dtype=dtype or x.dtype, device=to)
+
+    with mode:
+        found = func(*(moved(x, name) for x in args), **{key: moved(x, name) for key, x in kwargs.items()})
+        return tuple(moved(x, device, dtype) for x, dtype in zip(found, [*dtypes, *[None] * len(found)]))
+
+
 def _embedding_bags() -> None:
     """Fake results of embedding_bag have the sizes that they have on the CPU, whose ways the device follows."""
 
     def embedding_bag(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        device = args[0].fake_device
-        if device.type != "atalla":
+        if args[0].fake_device.type != "atalla":
             return NotImplemented
-
-        def moved(x: Any, to: torch.device | str) -> Any:
-            if not isinstance(x, FakeTensor):
-                return x
-            return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=to)
-
-        with mode:
-            found = func(*(moved(x, "cpu") for x in args), **{name: moved(x, "cpu") for name, x in kwargs.items()})
-            return tuple(moved(x, device) for x in found)
+        return _on_other_device("cpu", mode, func, args, kwargs)
 
     for op in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default):
         fake_impls.op_implementations_dict[op] = embedding_bag
+
+
+def _statistics_dtype(source: torch.Tensor, parameters: Iterable[Any]) -> torch.dtype:
+    """Statistics have the dtype of the parameters: an input of half precision may come with those of float32."""
+    return next((item.dtype for item in parameters if isinstance(item, torch.Tensor)), source.dtype)
+
+
+def _statistics() -> None:
+    """Upstream gives those of layer_norm the dtype in which it computes, and those of group_norm that of the input."""
+
+    def norm(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        if args[0].fake_device.type != "atalla":
+            return NotImplemented
+        dtype = _statistics_dtype(args[0], (*args[1:], *kwargs.values()))
+        return _on_other_device("meta", mode, func, args, kwargs, [args[0].dtype, dtype, dtype])
+
+    for op in (aten.native_layer_norm.default, aten.native_group_norm.default):
+        fake_impls.op_implementations_dict[op] = norm
 
 
 def _attention_layout() -> None:

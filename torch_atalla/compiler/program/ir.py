@@ -72,9 +72,10 @@ class Operand:
     dtype: torch.dtype
 
     def extent(self) -> tuple[int, int]:
-        """The bytes [begin, end) of the buffer that the operand touches; empty when it has no element."""
+        """The bytes [begin, end) of the buffer that the operand touches. One without elements may have an offset behind
+        the buffer's end, and touches [0, 0)."""
         if 0 in self.sizes:
-            return self.offset, self.offset
+            return 0, 0
         last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides))
         return self.offset, self.offset + (last + 1) * self.dtype.itemsize
 

@@ -47,7 +47,7 @@ def layer_norm(
     cudnn_enable: bool,
 ) -> Value:
     dtype = node.meta["val"].dtype
-    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics=False, dtype=dtype)[0]
+    return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, None, dtype=dtype)[0]
 
 
 @lowers("rms_norm.default", dtypes=FLOATING)
@@ -64,7 +64,7 @@ def rms_norm(
     dtype = node.meta["val"].dtype
     if eps is None:
         eps = torch.finfo(input.dtype).eps
-    return _layer_norm(ctx, input, normalized_shape, weight, None, eps, False, kernel="rms_norm", dtype=dtype)[0]
+    return _layer_norm(ctx, input, normalized_shape, weight, None, eps, None, kernel="rms_norm", dtype=dtype)[0]
 
 
 @lowers("native_layer_norm.default", dtypes=FLOATING)
@@ -78,7 +78,7 @@ def native_layer_norm(
     bias: Value | None,
     eps: float,
 ) -> tuple[Value, Value | None, Value | None]:
-    statistics = reads(node, 1) or reads(node, 2)
+    statistics = node.meta["val"][1].dtype if reads(node, 1) or reads(node, 2) else None
     return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics)
 
 
@@ -89,12 +89,13 @@ def _layer_norm(
     weight: Value | None,
     bias: Value | None,
     eps: float,
-    statistics: bool,
+    statistics: torch.dtype | None,
     *,
     kernel: str = "layer_norm",
     dtype: torch.dtype | None = None,
 ) -> tuple[Value, Value | None, Value | None]:
-    """The normalised dimensions are one row. Mean and reciprocal deviation are stored only where they are read.
+    """The normalised dimensions are one row. Mean and reciprocal deviation are stored where they are read, as
+    `statistics`.
     `dtype`: of the result, else the input's; where it is another, the arithmetic is float32's (float64's)."""
     compute = source.dtype
     if dtype not in (None, compute):
@@ -103,8 +104,8 @@ def _layer_norm(
     m = prod(source.shape[: source.ndim - len(normalized_shape)])
     rows = ctx.reshape(source, (m, n))
     out = ctx.empty((m, n), dtype or source.dtype)
-    mean = ctx.empty((m,), source.dtype) if statistics else None
-    rstd = ctx.empty((m,), source.dtype) if statistics else None
+    mean = None if statistics is None else ctx.empty((m,), statistics)
+    rstd = None if statistics is None else ctx.empty((m,), statistics)
     weight = None if weight is None else ctx.reshape(weight, (n,))
     bias = None if bias is None else ctx.reshape(bias, (n,))
     ctx.launch(kernel, [out, mean, rstd], [rows, weight, bias], compute, eps=eps)

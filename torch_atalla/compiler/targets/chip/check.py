@@ -149,6 +149,8 @@ def example_inputs(compiled: CompiledNetwork, seed: int = 0) -> list[torch.Tenso
             tensor = _resized(tensor, port.sizes, generator)
         if tensor.dtype.is_floating_point and tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all()):
             tensor = torch.randn(port.sizes, generator=generator).to(port.dtype)
+        if not same_layout(port.sizes, port.strides, tuple(tensor.stride())):  # which as_strided in the export expects
+            tensor = torch.empty_strided(port.sizes, port.strides, dtype=tensor.dtype).copy_(tensor)
         result.append(tensor)
     return result
 
