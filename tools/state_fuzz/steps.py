@@ -91,7 +91,7 @@ def streams(step: Step) -> Iterator[Problem]:
     for time, (a, b) in enumerate(zip(found, expected)):
         a.grads = b.grads
         a.device = b.device
-        problem = difference(a, b)
+        problem = _differs(step, time, a, b)
         if problem is not None:
             yield problem[0], f"call {time}: {problem[1]}"
             return
