@@ -84,7 +84,7 @@ def difference(found: Outcome, expected: Outcome) -> tuple[str, str] | None:
 
 def facts(a: torch.Tensor, b: torch.Tensor) -> str | None:
     for name, of in _FACTS.items():
-        # Inductor replaces dropout without elements, which gives its argument in eager mode, by a copy without gradient.
+        # Of no elements, eager dropout gives its argument, and Inductor a copy without gradient.
         if of(a) != of(b) and not (name in ("stride", "requires_grad") and b.numel() == 0):
             return f"{name} is {of(a)}, expected {of(b)}"
     return None
