@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import UnsupportedFakeTensorException
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
@@ -34,8 +35,9 @@ def facts(x: torch.Tensor | None) -> tuple[Any, ...] | None:
 class Compare(TorchDispatchMode):
     """Runs each operator with fake arguments, too, and keeps the differences."""
 
-    def __init__(self) -> None:
+    def __init__(self, dynamic: bool = False) -> None:
         super().__init__()
+        self.dynamic = dynamic  # the sizes of fake arguments are symbols
         self.differences: list[str] = []
 
     def fake(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -44,7 +46,7 @@ class Compare(TorchDispatchMode):
         if any(isinstance(x, torch.Tensor) and x.layout != torch.strided for x in tree_leaves((args, kwargs))):
             return None
         try:
-            with FakeTensorMode() as mode:
+            with FakeTensorMode(shape_env=ShapeEnv() if self.dynamic else None) as mode:
                 fakes = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
                 return func(*fakes[0], **fakes[1])
         except UnsupportedFakeTensorException:
@@ -116,17 +118,18 @@ NORMS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("mean", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("weight", [None, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("source", [torch.float32, torch.bfloat16])
 def test_norms_with_parameters_of_other_dtypes(
-    source: torch.dtype, weight: torch.dtype | None, mean: torch.dtype
+    source: torch.dtype, weight: torch.dtype | None, mean: torch.dtype, dynamic: bool
 ) -> None:
     x = torch.randn(3, 4, 4, device="atalla").to(source)
     w, running = (None if dtype is None else torch.ones(4, dtype=dtype, device="atalla") for dtype in (weight, mean))
     taken = []
     for name, norm in NORMS.items():
-        with Compare() as mode:
+        with Compare(dynamic) as mode:
             try:
                 norm(x, w, running)
             except RuntimeError as error:

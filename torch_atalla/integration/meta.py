@@ -111,6 +111,8 @@ def _decomposed() -> None:
     def layout_of_source(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(source))
 
+    adapt(aten.native_layer_norm.default, statistics)  # of dynamic sizes; see _statistics
+    adapt(aten.native_group_norm.default, statistics)
     adapt(aten._native_batch_norm_legit.no_stats, statistics)
     adapt(aten._native_batch_norm_legit_no_training.default, no_statistics)
     adapt(aten._native_batch_norm_legit.default, statistics_of_training)

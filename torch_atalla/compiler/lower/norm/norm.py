@@ -13,6 +13,7 @@ from torch_atalla.loadable.errors import NotNativeError
 from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
+from .group_norm import statistics_dtypes
 
 
 @lowers("_softmax.default", dtypes=FLOATING)
@@ -78,7 +79,7 @@ def native_layer_norm(
     bias: Value | None,
     eps: float,
 ) -> tuple[Value, Value | None, Value | None]:
-    statistics = node.meta["val"][1].dtype if reads(node, 1) or reads(node, 2) else None
+    statistics = statistics_dtypes(input, weight, bias)[1] if reads(node, 1) or reads(node, 2) else None
     return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics)
 
 
