@@ -157,10 +157,13 @@ def _statistics_dtype(source: torch.Tensor, parameters: Iterable[Any]) -> torch.
 
 
 def _statistics() -> None:
-    """Upstream gives those of layer_norm the dtype in which it computes, and those of group_norm that of the input."""
+    """Upstream gives those of layer_norm the dtype in which it computes, and those of group_norm that of the input.
+
+    That is wrong for the CPU, too, and programs that were exported there are traced anew for a loadable.
+    """
 
     def norm(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        if args[0].fake_device.type != "atalla":
+        if args[0].fake_device.type not in ("atalla", "cpu"):
             return NotImplemented
         dtype = _statistics_dtype(args[0], (*args[1:], *kwargs.values()))
         return _on_other_device("meta", mode, func, args, kwargs, [args[0].dtype, dtype, dtype])
