@@ -13,7 +13,6 @@ from torch_atalla.loadable.errors import NotNativeError
 from ...program.layouts import dense_meta
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
-from .group_norm import statistics_dtypes
 
 
 @lowers("_softmax.default", dtypes=FLOATING)
@@ -79,7 +78,7 @@ def native_layer_norm(
     bias: Value | None,
     eps: float,
 ) -> tuple[Value, Value | None, Value | None]:
-    statistics = statistics_dtypes(input, weight, bias)[1] if reads(node, 1) or reads(node, 2) else None
+    statistics = node.meta["val"][1].dtype if reads(node, 1) or reads(node, 2) else None
     return _layer_norm(ctx, input, normalized_shape, weight, bias, eps, statistics)
 
 
@@ -95,9 +94,9 @@ def _layer_norm(
     kernel: str = "layer_norm",
     dtype: torch.dtype | None = None,
 ) -> tuple[Value, Value | None, Value | None]:
-    """The normalised dimensions are one row. Mean and reciprocal deviation are stored where they are read, as
-    `statistics`.
-    `dtype`: of the result, else the input's; where it is another, the arithmetic is float32's (float64's)."""
+    """The normalised dimensions are one row. `statistics`: dtype of mean and reciprocal deviation, or None if nobody
+    reads them. `dtype`: of the result, else the input's; where it is another, the arithmetic is float32's (float64's).
+    """
     compute = source.dtype
     if dtype not in (None, compute):
         compute = torch.float64 if torch.float64 in (dtype, compute) else torch.float32
