@@ -164,3 +164,49 @@ def test_size_with_one_value_in_its_range(tmp_path: Path) -> None:
     module, sizes = Fn(forward), {0: Dim.AUTO, 1: Dim.AUTO, 2: Dim.AUTO}
     program = load(module, (torch.randn(3, 3, 5),), tmp_path, ((sizes,),), golden=False)
     check(program, module, (torch.randn(3, 3, 4),))
+
+
+F = nn.functional
+EVERY_SIZE = {  # whose strides, formats and factors are no reason to take sizes alone for which a comparison holds
+    "slices": lambda x: (x[..., 1::3], x[::2]),
+    "pairs": lambda x: x.reshape(x.shape[0] // 2, 2, *x.shape[1:]).unfold(0, 2, 2),
+    "images": lambda x: F.interpolate(x[None], (5, 7), mode="nearest"),
+    "channels innermost": lambda x: F.interpolate(x.movedim(-1, 0)[None], (5, 7), mode="nearest"),
+    "factors": lambda x: [F.interpolate(x[None], scale_factor=s, mode="bicubic") for s in (0.5, 1.5, 2.0)],
+    "parts": lambda x: x.chunk(3, 1)[1][..., 1:],
+}
+
+
+@pytest.mark.parametrize("name", EVERY_SIZE)
+def test_no_size_is_left_out(name: str, tmp_path: Path) -> None:
+    """On one side of the example's sizes and on the other."""
+    module = Fn(EVERY_SIZE[name])
+    program = load(module, (torch.randn(8, 9, 12),), tmp_path, (({k: Dim.AUTO for k in range(3)},),), golden=False)
+    for sizes in ((8, 9, 12), (12, 9, 8), (4, 40, 7), (20, 12, 6), (4, 9, 30)):
+        check(program, module, (torch.randn(sizes),))
+
+
+SMALL = {  # name -> (function, numbers of columns that the program does not take)
+    "select": (lambda x: x[:, 1] * 2, (0, 1)),
+    "squeeze": (lambda x: x.squeeze(1), (1,)),
+    "maximum": (lambda x: x.amax(1), (0,)),
+    "place of the maximum": (lambda x: x.argmax(1), (0,)),
+    "first": (lambda x: x.unbind(0)[3][0] * 2, (0,)),
+    "sum": (lambda x: x.sum(1), ()),
+    "view": (lambda x: x.T.reshape(-1) + 1, ()),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_sizes_that_have_another_form(name: str, tmp_path: Path) -> None:
+    """PyTorch exports for two or more, and says so nowhere: 0 and 1 are in the range."""
+    function, refused = SMALL[name]
+    module = Fn(function)
+    program = load(module, (torch.randn(5, 6),), tmp_path, (({1: Dim("n", min=0, max=64)},),), golden=False)
+    for count in (0, 1, 2, 64):
+        args = (torch.randn(5, count),)
+        if count not in refused:
+            check(program, module, args)
+            continue
+        with pytest.raises(ValueError, match=rf"with s\d+ = {count}: expected Ne\(s\d+, {count}\)"):
+            program(to_device(args[0], "atalla"))

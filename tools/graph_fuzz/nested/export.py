@@ -31,6 +31,17 @@ def export_nested(case: Case) -> torch.export.ExportedProgram:
     raise Refused(f"torch.export: {reason}")
 
 
+def conditions(case: Case) -> set[str]:
+    """What PyTorch alone takes for granted about sizes: its guards, as text, when the program is exported and taken
+    apart into core operators."""
+    with quiet(), torch.no_grad():
+        program = export_nested(case).run_decompositions()
+    values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
+    sizes = [n for x in values if isinstance(x, torch.Tensor) for n in x.shape if isinstance(n, torch.SymInt)]
+    env = sizes[0].node.shape_env if sizes else None
+    return {str(env.replace(guard.expr)) for guard in env.guards} if env is not None else set()
+
+
 def _named(case: Case) -> Any:
     lowest = {name: min(values[name] for values in case.sizes) for name in case.sizes[0]}
     symbols: dict[str, Any] = {name: Dim(name, min=low) for name, low in lowest.items()}

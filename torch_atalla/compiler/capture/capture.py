@@ -253,11 +253,12 @@ def _symbols(program: torch.export.ExportedProgram, exported: torch.export.Expor
     inputs, before = _input_tensors(program), _input_tensors(exported)
     if all(isinstance(number, int) for _, value in before for number in (*value.shape, *value.stride())):
         return Symbols()
-    from ..program.size_expressions import check_dynamic, find_symbols, guard_squeezed
+    from ..program.size_expressions import check_dynamic, find_symbols
+    from ..program.small_sizes import guard_small_sizes
 
     check_dynamic(exported, before, inputs)
     symbols = find_symbols(program.range_constraints, inputs)
-    guard_squeezed(exported.graph, symbols)
+    guard_small_sizes(exported.graph_module, symbols)
     return symbols
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 
 from torch_atalla.driver.dtypes import CODES
 from torch_atalla.driver.dtypes import name as dtype_name
@@ -16,7 +15,7 @@ from torch_atalla.loadable.errors import NotNativeError
 
 from ..program import kernels
 from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
-from ..program.layouts import dense_meta, layout_of, merged, span
+from ..program.layouts import dense_meta, is_contiguous, is_dense, layout_of, merged, span
 from ..program.sizes import is_symbolic, not_negative, to_bytes, to_size
 from ..program.support import SupportTable
 
@@ -53,6 +52,8 @@ class Value:
         return Value(self.buffer, meta)
 
     def expand(self, sizes: tuple[int, ...]) -> Value:
+        if tuple(map(to_size, sizes)) == self.operand().sizes:
+            return self  # upstream's function would add conditions on symbolic sizes
         return self.view(self.meta.expand(sizes))
 
     def unsqueeze(self, dim: int) -> Value:
@@ -80,7 +81,7 @@ class LoweringContext:
 
     def new_strided_value(self, meta: torch.Tensor, kind: BufferKind = BufferKind.TEMPORARY, name: str = "") -> Value:
         """As new_value; `meta` may have gaps and overlaps."""
-        if is_non_overlapping_and_dense(meta):
+        if is_dense(meta):
             return self.new_value(meta, kind, name)
         nbytes = not_negative(span(*layout_of(meta)) * meta.dtype.itemsize)
         return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
@@ -140,7 +141,7 @@ class LoweringContext:
         return out
 
     def contiguous(self, value: Value) -> Value:
-        if value.meta.is_contiguous():
+        if is_contiguous(value.meta):
             return value
         out = self.empty(value.shape, value.dtype)
         self.copy(out, value)

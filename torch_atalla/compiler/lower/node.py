@@ -7,13 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
-from ..program.layouts import layout_of
+from ..program.layouts import is_dense, layout_of
 from ..program.sizes import size_of_data, to_size, within_ranges
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
@@ -59,7 +58,7 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
         )
     # A view has the strides that its source gives it; inputs may differ from the export (layouts.py).
     target: Any = node.target
-    if not ctx.keep_strides or is_view(target) or not is_non_overlapping_and_dense(exported):
+    if not ctx.keep_strides or is_view(target) or not is_dense(exported):
         return value
     return ctx.with_strides(value, exported)
 

@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as is_non_overlapping_and_dense
 
-from .sizes import Size, Symbols, to_size
+from .sizes import Size, Symbols, make_size, to_size
 
 
 def layout_of(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -23,9 +22,50 @@ def layout_of(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(map(to_size, tensor.shape)), tuple(map(to_size, tensor.stride()))
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill memory without gaps and overlaps, for all sizes that a call may have. (Upstream's
+    function compares symbolic strides, and the program would take the sizes alone that give the example's answers.)"""
+    sizes, strides = layout_of(tensor)
+    return _fills(sizes, _by_stride(sizes, strides))
+
+
+def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
+    """As the tensor's method, for all sizes that a call may have."""
+    sizes, strides = layout_of(tensor)
+    order = [*range(len(sizes))]
+    if memory_format != torch.contiguous_format:
+        order = [0, *order[2:], 1]  # channels innermost
+    return _fills(
+        sizes, [(sizes[d], strides[d]) for d in reversed(order) if isinstance(sizes[d], Size) or sizes[d] != 1]
+    )
+
+
+def _fills(sizes: tuple[int, ...], innermost_first: list[tuple[int, int]]) -> bool:
+    if any(type(size) is int and size == 0 for size in sizes):
+        return True
+    inside = 1
+    for size, stride in innermost_first:
+        if stride != inside and _of_elements(stride) != inside:
+            return False
+        inside *= size
+    return True
+
+
+def _of_elements(stride: int) -> int:
+    """The stride if no size within is 0, with which upstream's strides count as 1."""
+    if not isinstance(stride, Size):
+        return stride
+    from torch.utils._sympy.functions import Max
+
+    expr = stride.expr.replace(
+        lambda part: isinstance(part, Max) and 1 in part.args, lambda part: Max(*(set(part.args) - {1}))
+    )
+    return make_size(int(stride), expr)
+
+
 def dense_meta(value: torch.Tensor) -> torch.Tensor:
     """A meta tensor of the same sizes at storage offset 0, in the same order of dimensions when that leaves no gaps."""
-    return exact_meta(value) if is_non_overlapping_and_dense(value) else _contiguous_meta(value)
+    return exact_meta(value) if is_dense(value) else _contiguous_meta(value)
 
 
 def exact_meta(value: torch.Tensor) -> torch.Tensor:
@@ -49,7 +89,7 @@ def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
     An input is contiguous where its elements overlap in memory (an expanded one), since a caller may give one whose
     elements differ, and where gaps follow a dynamic size.
     """
-    if is_non_overlapping_and_dense(value):
+    if is_dense(value):
         return dense_meta(value)
     sizes, strides = layout_of(value)
     order = sorted(range(len(sizes)), key=lambda d: (int(strides[d]), int(sizes[d])))
@@ -62,7 +102,7 @@ def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
 def result_meta(value: torch.Tensor, exported: torch.Tensor) -> torch.Tensor:
     """The layout in which a program gives a result that it holds as `value`: that of the export. Elements overlap only
     where those of `value` do in the same way; other results are contiguous."""
-    if is_non_overlapping_and_dense(exported):
+    if is_dense(exported):
         return dense_meta(exported)
     (sizes, strides), (_, found) = layout_of(exported), layout_of(value)
     if strides == found or _are_distinct(sizes, strides):
@@ -72,7 +112,7 @@ def result_meta(value: torch.Tensor, exported: torch.Tensor) -> torch.Tensor:
 
 def stored(tensor: torch.Tensor) -> torch.Tensor:
     """A parameter or buffer as it is stored: without gaps and overlaps, as a copy to a device has it."""
-    return tensor if is_non_overlapping_and_dense(tensor) else tensor.clone(memory_format=torch.preserve_format)
+    return tensor if is_dense(tensor) else tensor.clone(memory_format=torch.preserve_format)
 
 
 def span(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:

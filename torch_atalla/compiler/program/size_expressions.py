@@ -20,8 +20,6 @@ from torch_atalla.loadable.file.format import ExpressionOp
 from .size_functions import NotNegative
 from .sizes import UNBOUNDED, Symbol, Symbols
 
-aten = torch.ops.aten
-
 
 def find_symbols(constraints: Mapping[sympy.Symbol, ValueRanges], inputs: list[tuple[str, Any]]) -> Symbols:
     """Which dimension of which input gives each symbol its value; inputs as (name, fake tensor), in order. constraints:
@@ -77,30 +75,6 @@ def check_dynamic(
                     f"specialised it to {expr}; expected ops that keep sizes dynamic (an in-place write to a view made "
                     "by unfold does not), or an export for one size"
                 )
-
-
-_SQUEEZES = {aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims}
-
-
-def guard_squeezed(graph: torch.fx.Graph, symbols: Symbols) -> None:
-    """Dimensions that squeeze keeps have more or less than one element. An export takes that for granted of every
-    symbol, even if the range that the user declared begins at 1."""
-    ranges, known = symbols.ranges(), {guard for guard, _ in symbols.guards}
-    for node in graph.nodes:
-        if node.op != "call_function" or node.target not in _SQUEEZES:
-            continue
-        shape = node.args[0].meta["val"].shape
-        dims = node.args[1] if len(node.args) > 1 else range(len(shape))
-        for dim in dims if isinstance(dims, (list, tuple, range)) else [dims]:
-            if not isinstance(shape[dim], torch.SymInt):
-                continue
-            expr = symbols.replace(shape[dim].node.expr)
-            condition = sympy.Ne(expr, 1)
-            if expr.free_symbols and expr.free_symbols <= set(ranges) and condition not in known:
-                bounds = bound_sympy(expr, ranges)
-                if bounds.lower <= 1 <= bounds.upper:
-                    symbols.guards.append((condition, str(condition)))
-                    known.add(condition)
 
 
 def _linear(expr: sympy.Basic, symbol: sympy.Symbol) -> tuple[int, int] | None:

@@ -37,11 +37,27 @@ def size_of_data(target: Any) -> str:
 def _divided(expr: sympy.Basic) -> sympy.Basic:
     """With quotients in place of integer divisions that leave no remainder: upstream keeps (n * n) // n, which is n
     where one symbol is the size of two dimensions."""
-    from torch.utils._sympy.functions import FloorDiv
+    from torch.utils._sympy.functions import FloorDiv, TruncToInt
 
-    if not expr.has(FloorDiv):
-        return expr
-    return expr.replace(lambda part: isinstance(part, FloorDiv), _quotient)
+    if expr.has(TruncToInt):
+        expr = expr.replace(lambda part: isinstance(part, TruncToInt), _scaled)
+    return expr.replace(lambda part: isinstance(part, FloorDiv), _quotient) if expr.has(FloorDiv) else expr
+
+
+def _scaled(truncated: sympy.Basic) -> sympy.Basic:
+    """A size times a factor such as 0.5 or 1.5, of F.interpolate, in integers. Other factors stay: their product with
+    a size is rounded before it is truncated."""
+    import sympy
+    from torch.utils._sympy.functions import FloorDiv, ToFloat
+
+    factors = sympy.Mul.make_args(truncated.args[0])
+    sizes = [factor.args[0] for factor in factors if isinstance(factor, ToFloat)]
+    numbers = [factor for factor in factors if factor.is_number]
+    if len(sizes) != 1 or len(sizes) + len(numbers) != len(factors):
+        return truncated
+    numerator, denominator = float(sympy.prod(numbers)).as_integer_ratio()
+    exact = 0 < numerator < 1 << 16 and denominator < 1 << 16
+    return FloorDiv(numerator * sizes[0], denominator) if exact else truncated
 
 
 def _quotient(division: sympy.Basic) -> sympy.Basic:

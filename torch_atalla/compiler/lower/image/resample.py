@@ -9,6 +9,7 @@ import torch
 
 from torch_atalla.driver.dtypes import FLOATING
 
+from ...program.layouts import is_contiguous
 from ..context import LoweringContext, Value
 from ..registry import lowers
 from .images import image
@@ -65,13 +66,16 @@ def _small(source: Value, spatial: int, out: Value) -> int:
     if spatial == 1:
         return 0
     innermost = torch.channels_last if spatial == 2 else torch.channels_last_3d
-    if source.shape[1] > 3 and source.meta.is_contiguous(memory_format=innermost):
-        return _SMALL
-    if spatial == 3:
-        return 0
-    # Arithmetic, and no comparison, which would fix dynamic sizes to one side: 1 where the quotient is not 0.
-    fits = _SMALL_IMAGE // (out.shape[-2] + out.shape[-1])
-    return (fits + _SMALL_IMAGE - 1) // _SMALL_IMAGE * _SMALL
+    channels = source.shape[1]
+    many = _nonzero(channels // 4, channels + 1) if is_contiguous(source.meta, innermost) else 0
+    image = _nonzero(_SMALL_IMAGE // (out.shape[-2] + out.shape[-1]), _SMALL_IMAGE) if spatial == 2 else 0
+    return (many + image - many * image) * _SMALL
+
+
+def _nonzero(number: int, most: int) -> int:
+    """1 if the number, which is at most `most`, is not 0. Arithmetic, since a comparison would fix dynamic sizes to one
+    side."""
+    return (number + most - 1) // most
 
 
 _IMAGES = FLOATING | {torch.uint8}

@@ -10,7 +10,7 @@ import torch
 from torch_atalla.driver.dtypes import FLOATING
 from torch_atalla.loadable.errors import NotNativeError
 
-from ...program.layouts import dense_meta
+from ...program.layouts import dense_meta, is_contiguous
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
 from .group_norm import check_parameter_dtypes, statistics_dtypes
@@ -108,9 +108,9 @@ def _dense(ctx: LoweringContext, input: Value) -> Value:
 def _innermost(input: Value) -> bool:
     """The order of a sum over a batch depends on where the channels stand."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    if input.meta.is_contiguous() or input.ndim not in formats:
+    if is_contiguous(input.meta) or input.ndim not in formats:
         return False
-    return input.meta.is_contiguous(memory_format=formats[input.ndim])
+    return is_contiguous(input.meta, formats[input.ndim])
 
 
 def _channels(value: Value, like: Value) -> Value:

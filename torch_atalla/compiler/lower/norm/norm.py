@@ -10,7 +10,7 @@ import torch
 from torch_atalla.driver.dtypes import FLOATING
 from torch_atalla.loadable.errors import NotNativeError
 
-from ...program.layouts import dense_meta
+from ...program.layouts import dense_meta, is_contiguous
 from ..context import LoweringContext, Value
 from ..registry import lowers, reads
 
@@ -130,7 +130,7 @@ def batch_norm(
     """With stored statistics: a factor and a term for each channel, in one launch. Those of the batch are empty."""
     if running_mean is None or running_var is None or input.ndim < 2:
         raise NotNativeError("batch norm without running statistics, or of fewer than 2 dimensions")
-    if not input.meta.is_contiguous():
+    if not is_contiguous(input.meta):
         input = ctx.contiguous(input)
     n, c = input.shape[:2]
     image = prod(input.shape[2:])
