@@ -182,6 +182,12 @@ class TestDynamicSizes(TestCase):
         self.assertEqual([tuple(y.shape) for y in outputs], [(2, 8, 8), (2, 7, 8), (2, 2, 4, 8)])
         self.assertIn("1 to 9, 3 to 12, 8", program.signature())
 
+    def test_strides_of_fixed_sizes_follow(self):
+        module, program = save(lambda m, x: x[:, :1], (torch.randn(3, 8),), ({1: FREE},), self.path)
+        for columns in (8, 3, 1):
+            x = torch.randn(3, columns)
+            self.assertEqual(program(x.to("atalla")).stride(), module(x).stride())
+
     def test_temporaries_of_no_bytes(self):
         """Their offsets in the file are those of other sizes, and lie beyond the arena of these."""
         function = lambda m, x: ((a := x.cumsum(0)) @ (b := x.flip(0)).mT, a.sum(0) + b.sum(0))  # noqa: E731

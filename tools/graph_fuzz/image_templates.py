@@ -61,7 +61,7 @@ POOLS = (
     "F.adaptive_max_pool2d({x}, {o})",
     "F.lp_pool2d({x}, 2, {k})",
     "F.avg_pool2d({x}, {k}, {s}, divisor_override=3)",
-    "F.max_pool1d({x}.clone(memory_format=torch.contiguous_format), {k})",
+    "F.max_pool1d({x}, {k})",
     "F.avg_pool1d({x}, {k}, {s})",
     "F.adaptive_avg_pool1d({x}, {o})",
     "F.adaptive_max_pool1d({x}, {o})",

@@ -156,7 +156,8 @@ class Context:
 
     @cached_property
     def cpu(self) -> Forward:
-        return forward(*self.build())
+        with unspecified.pools_of_all_devices():
+            return forward(*self.build())
 
     @cached_property
     def eager(self) -> Forward:

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.nn import functional
 
 from torch_atalla.compiler.targets.chip.open_results import OPEN_FOR_NAN
 
@@ -219,6 +220,16 @@ def _anything(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def plain_control_flow() -> Any:
     """torch.cond takes its branch in Python."""
     return mock.patch("torch.cond", lambda which, first, second, operands: (first if which else second)(*operands))
+
+
+def pools_of_all_devices() -> Any:
+    """Maxima of a line as every device but the CPU finds them, and the CPU where it keeps places for gradients: their
+    strides follow the input's."""
+
+    def pool(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return functional.max_pool1d_with_indices(*args, **kwargs)[0]
+
+    return mock.patch("torch.nn.functional.max_pool1d", pool)
 
 
 def masked_scores_left_out() -> Any:

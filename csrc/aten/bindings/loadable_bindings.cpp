@@ -78,8 +78,9 @@ class BoundMethod {
         drawn_(drawn) {
     for (const py::handle& port : inputs) inputs_.push_back(make_port(port.cast<py::tuple>()));
     for (const py::handle& port : outputs) outputs_.push_back(make_port(port.cast<py::tuple>()));
-    for (const Port& port : outputs_)
-      dynamic_ = dynamic_ || std::find(port.free.begin(), port.free.end(), true) != port.free.end();
+    for (const auto* ports : {&inputs_, &outputs_})  // strides of results of fixed sizes may follow those of inputs
+      for (const Port& port : *ports)
+        dynamic_ = dynamic_ || std::find(port.free.begin(), port.free.end(), true) != port.free.end();
   }
 
   // The results; None when an argument is not of its type, which the caller then explains; the driver's status when the
