@@ -13,7 +13,7 @@ from .sizes import Symbols
 
 aten = torch.ops.aten
 
-# Ops that have another result at some sizes: another rank, another count of results, a range that ends earlier, or none.
+# Ops that at some sizes have another rank, another count of results, a range that ends earlier, or no result.
 _FORMS = {
     *(aten.squeeze, aten.slice, aten.select, aten.unfold, aten.diagonal, aten.narrow, aten.unbind),
     *(aten.chunk, aten.split, aten.split_with_sizes, aten.tensor_split),
