@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.export.passes import move_to_device_pass
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -154,15 +155,19 @@ def _overlaps(value: Any) -> bool:
     return any(size > 1 and stride == 0 for size, stride in zip(value.shape, value.stride()))
 
 
+def _has_gaps(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not is_non_overlapping_and_dense_or_false(value)
+
+
 def if_not_by_order(ctx: Context, level: str, program: Any, args: tuple, problems: list[Problem]) -> list[Problem]:
-    """A program reads expanded inputs as contiguous ones, and keeps values in the strides of the export, which are not
-    always eager mode's. Its sums have the order of eager mode on such values: other bits are a problem only where they
-    differ from these."""
+    """A program reads expanded inputs as contiguous ones, as well as ones with gaps that follow a dynamic size, and
+    keeps values in the strides of the export, which are not always eager mode's. Its sums have the order of eager mode
+    on such values: other bits are a problem only where they differ from these."""
     if not problems or any(p.category != "bits" for p in problems):
         return problems
-    overlap = any(map(_overlaps, args))
-    if overlap:
-        args = tree_map(lambda value: value.contiguous() if _overlaps(value) else value, args)
+    copied = _has_gaps if ctx.case.dynamic else _overlaps
+    if any(map(copied, args)):
+        args = tree_map(lambda value: value.contiguous() if copied(value) else value, args)
         module, _ = ctx.on_device()
         program.reset_state()
         found, wanted = called(program, module, args), forward(module, args)

@@ -232,10 +232,10 @@ def strided(x, k):
 
 @_add("m like float", updates=True)
 def optimizer_step(x, grad, rate):
-    """A step with momentum and decay, in the ops of torch.optim."""
+    """A step with momentum and decay. Dynamo takes addcdiv_ with a factor apart, as here, and rounds after each op."""
     state = torch.zeros_like(x).lerp_(grad.to(x.dtype), 0.1)
     with torch.no_grad():
-        x.mul_(0.9).addcdiv_(state, state.abs().sqrt().add_(1e-2), value=-abs(rate))
+        x.mul_(0.9).add_(state.div(state.abs().sqrt().add_(1e-2)).mul_(-abs(rate)))
     return state
 
 

@@ -57,21 +57,27 @@ def _convolution_layouts() -> None:
             out = _original(mode, func, *args, **kwargs)
             given = dict(zip((a.name for a in func._schema.arguments), args)) | kwargs
             source, weight = given["input"], given["weight"]
-            if source.fake_device.type != "atalla" or source.dim() not in (4, 5):
+            if source.fake_device.type != "atalla" or source.dim() not in (3, 4, 5):
                 return out
+            lines = source.dim() == 3  # which upstream's convolution takes as images of one row
+            if lines:
+                with mode:
+                    source, weight = source.contiguous().unsqueeze(2), weight.unsqueeze(2)
             padding = given["output_padding"] if given["transposed"] else ()
             last = _convolution_format(source, weight, given["stride"], padding, given["groups"])
             if last == torch.contiguous_format:
                 return out
+
+            def with_format(item: Any) -> Any:
+                if item is None or not lines:
+                    return None if item is None else torch.empty_like(item, memory_format=last)
+                return torch.empty_like(item.unsqueeze(2), memory_format=last).squeeze(2)
+
             with mode:
                 if not isinstance(out, tuple):
-                    return torch.empty_like(out, memory_format=last)
+                    return with_format(out)
                 of_input, of_weight, of_bias = out
-                of_input, of_weight = (
-                    None if item is None else torch.empty_like(item, memory_format=last)
-                    for item in (of_input, of_weight)
-                )
-                return of_input, of_weight, of_bias
+                return with_format(of_input), with_format(of_weight), of_bias
 
         table[op] = convolution
 

@@ -9,6 +9,8 @@ import sympy
 import torch
 from torch.export import Dim
 
+from torch_atalla.compiler.program.sizes import Symbols
+
 from ..program import Case
 from ..refusals import Refused, quiet
 
@@ -39,7 +41,8 @@ def conditions(case: Case) -> set[str]:
     values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
     sizes = [n for x in values if isinstance(x, torch.Tensor) for n in x.shape if isinstance(n, torch.SymInt)]
     env = sizes[0].node.shape_env if sizes else None
-    return {str(env.replace(guard.expr)) for guard in env.guards} if env is not None else set()
+    symbols = Symbols(shape_env=env)
+    return {str(symbols.replace(guard.expr)) for guard in env.guards} if env is not None else set()
 
 
 def _named(case: Case) -> Any:

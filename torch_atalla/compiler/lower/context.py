@@ -83,7 +83,8 @@ class LoweringContext:
         """As new_value; `meta` may have gaps and overlaps."""
         if is_dense(meta):
             return self.new_value(meta, kind, name)
-        nbytes = not_negative(span(*layout_of(meta)) * meta.dtype.itemsize)
+        sizes, strides = layout_of(meta)
+        nbytes = not_negative(span(sizes, strides) * meta.dtype.itemsize, sizes)
         return Value(self.new_buffer(kind, name or self.node, nbytes).index, meta)
 
     def empty(self, sizes: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Value:

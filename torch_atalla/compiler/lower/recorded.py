@@ -130,7 +130,8 @@ class _Lowering:
 
     def aside(self, operand: Operand) -> Operand:
         """A copy of what a launch reads and writes: eager mode's kernels may work in place, the plan's may not."""
-        nbytes = not_negative(bounded_bytes(span(operand.sizes, operand.strides) * operand.dtype.itemsize))
+        nbytes = bounded_bytes(span(operand.sizes, operand.strides) * operand.dtype.itemsize)
+        nbytes = not_negative(nbytes, operand.sizes)
         buffer = self.ctx.new_buffer(BufferKind.TEMPORARY, self.ctx.node, nbytes).index
         copy = replace(operand, buffer=buffer, offset=0)
         self.launch("copy", [copy], [operand], operand.dtype)

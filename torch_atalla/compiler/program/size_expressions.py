@@ -17,7 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.format import ExpressionOp
 
-from .size_functions import NotNegative
+from .size_functions import NotEmpty, NotNegative, without_functions
 from .sizes import UNBOUNDED, Symbol, Symbols
 
 
@@ -252,6 +252,8 @@ class ExpressionTable:
                 return self._chain(op, expr.args)
         if type(expr).__name__ in ("Min", "Max"):  # upstream's own, which sympy does not evaluate
             return self._chain(ExpressionOp[type(expr).__name__.upper()], expr.args)
+        if isinstance(expr, NotEmpty):
+            return self._add(ExpressionOp.MIN, self.index(expr.args[0]), self.index(sympy.Integer(1)), 0)
         if isinstance(expr, NotNegative):
             return self._add(ExpressionOp.MAX, self.index(expr.args[0]), self.index(sympy.Integer(0)), 0)
         if isinstance(expr, sympy.Not):
@@ -284,7 +286,7 @@ class ExpressionTable:
         """Makes it a condition that the expression is at least so much, unless the ranges imply it; whether they do
         not."""
         if expr not in self._least:
-            self._least[expr] = bound_sympy(expr.replace(NotNegative, lambda value: value), self._ranges).lower
+            self._least[expr] = bound_sympy(without_functions(expr), self._ranges).lower
         if self._least[expr] >= least:
             return False
         condition = sympy.Ge(expr, least, evaluate=False)  # upstream's symbols claim to be positive

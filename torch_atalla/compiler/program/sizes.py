@@ -61,8 +61,9 @@ def _scaled(truncated: sympy.Basic) -> sympy.Basic:
 
 
 def _quotient(division: sympy.Basic) -> sympy.Basic:
-    """The polynomial with integer coefficients that the division gives, or the division. Divisions inside count as
-    symbols: of an image of n // 2 by n // 2 pixels, one side is the size of two dimensions, too."""
+    """The polynomial with integer coefficients that the division gives, or the division, without whole multiples of a
+    number: (n + 2) // 2 is n // 2 + 1. Divisions inside count as symbols: of an image of n // 2 by n // 2 pixels, one
+    side is the size of two dimensions, too."""
     import sympy
     from torch.utils._sympy.functions import FloorDiv
 
@@ -75,6 +76,12 @@ def _quotient(division: sympy.Basic) -> sympy.Basic:
     symbols = sorted(quotient.free_symbols, key=str)
     if not quotient.is_polynomial(*symbols):
         return division
+    if denominator.is_Integer and denominator > 1 and symbols:
+        terms = sympy.Poly(numerator, *symbols).terms()
+        if all(c.is_integer for _, c in terms):
+            whole = sum(c // denominator * sympy.prod(s**n for s, n in zip(symbols, powers)) for powers, c in terms)
+            rest = sympy.expand(numerator - denominator * whole)
+            return (whole + (FloorDiv(rest, denominator) if rest != 0 else 0)).xreplace(names)
     integral = all(c.is_integer for c in (sympy.Poly(quotient, *symbols).coeffs() if symbols else [quotient]))
     return quotient.xreplace(names) if integral else division
 
@@ -308,16 +315,19 @@ def bounded_bytes(size: int) -> int:
     return Size(int(upper), size.expr) if upper is not int_oo and upper != sympy.oo else size
 
 
-def not_negative(size: int) -> int:
-    """The bytes of a tensor with gaps, an expression that is negative where the tensor is empty: (n - 1) * 8 + 4."""
+def not_negative(size: int, sizes: Sequence[int]) -> int:
+    """The bytes of a tensor with gaps, an expression that may be any number where one of the sizes is 0: there, 0."""
     symbols = _current.get()
     if not isinstance(size, Size) or symbols is None:
         return size
     from torch.utils._sympy.value_ranges import bound_sympy
 
-    from .size_functions import NotNegative
+    from .size_functions import NotEmpty, NotNegative, without_functions
 
-    if bound_sympy(size.expr, symbols.ranges()).lower >= 0:
+    for number in sizes:
+        if isinstance(number, Size) and symbols.least(number) < 1:
+            size = Size(int(size) if int(number) else 0, size.expr * NotEmpty(number.expr))
+    if bound_sympy(without_functions(size.expr), symbols.ranges()).lower >= 0:
         return size
     return Size(max(int(size), 0), NotNegative(size.expr))
 
