@@ -66,7 +66,9 @@ def difference(found: Outcome, expected: Outcome) -> tuple[str, str] | None:
     given = tensors(expected.args)
     outputs, wanted = tensors(found.results), tensors(expected.results)
     for number, (a, b) in enumerate(zip(outputs, wanted)):
-        if (problem := facts(a, b)) is not None:
+        if (problem := facts(a, b)) is not None and not (
+            problem.startswith("stride") and any(map(_loses_strides, given))
+        ):
             return "facts", f"result {number} of shape {list(b.shape)}: {problem}"
     if sharing([*tensors(found.args), *outputs]) != sharing([*given, *wanted]):
         return "aliasing", "results share other memory with arguments or each other"
@@ -80,6 +82,12 @@ def difference(found: Outcome, expected: Outcome) -> tuple[str, str] | None:
     if not all(torch.equal(a, b) for a, b in zip(found.random, expected.random)):
         return "random state", "the states of the generators differ afterwards"
     return None
+
+
+def _loses_strides(x: torch.Tensor) -> bool:
+    """Whether PyTorch computes with other strides when it traces: its meta functions convert operands of half precision
+    to float32, and an expanded one becomes contiguous. Inductor's results have such strides, too."""
+    return x.dtype in (torch.float16, torch.bfloat16) and 0 in x.stride()
 
 
 def facts(a: torch.Tensor, b: torch.Tensor) -> str | None:
