@@ -30,7 +30,7 @@ from tools.tables import on_device, options, parsed, replace_section  # noqa: E4
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler.capture.narrow import to_bfloat16  # noqa: E402
 from torch_atalla.compiler.file.code import cosine  # noqa: E402
-from torch_atalla.compiler.targets.chip.ports import same_layout  # noqa: E402
+from torch_atalla.compiler.program.layouts import same_layout  # noqa: E402
 from torch_atalla.device.energy import text  # noqa: E402
 from torch_atalla.loadable.code_machine import CodeMachine  # noqa: E402
 

@@ -11,7 +11,7 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_atalla.compiler.targets.chip.ports import same_layout
+from torch_atalla.compiler.program.layouts import same_layout
 from torch_atalla.device.graphs import Graph
 from torch_atalla.device.graphs import graph as capture
 

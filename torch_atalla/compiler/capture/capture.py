@@ -18,12 +18,13 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.leaves import Leaf
 
+from ..program.layouts import same_layout
 from ..program.sizes import Symbols
 from ..program.support import SupportTable, support_table
 from .assertions import assert_on_tensors
 from .bounded import RESULT_SIZES, bound_sizes
 from .decompositions import decomposition_table, without_python_kernels
-from .eager_strides import values_of_eager_mode
+from .eager_strides import values_on_device
 from .element_index import index_by_elements
 from .float8_weights import is_float8_weight, store_bytes
 from .known_numbers import with_known_numbers
@@ -271,19 +272,23 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
 
 def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
     """What describes the results. Where an op that writes in place became another, strides of dimensions of one element
-    may have changed; those of the export count, unless eager mode has others."""
+    may have changed; those of the export count, unless the device places elements otherwise."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
-    eager = values_of_eager_mode(exported.graph)
+    on_device = values_on_device(decomposed.graph_module)
     results: list[Any] = []
     for spec, first, last in itertools.zip_longest(kept, before, returned):  # counts come last
         if isinstance(spec.arg, TensorArgument):
-            wanted: Any = eager.get(first, first.meta.get("val")) if first is not None else None
-            value = last.meta["val"]
+            wanted: Any = first.meta.get("val") if first is not None else None
+            value, there = last.meta["val"], on_device.get(last)
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
-            results.append(wanted if fixed and wanted.shape == value.shape else value)
+            if not fixed or wanted.shape != value.shape:
+                wanted = value
+            elif there is not None and not same_layout(tuple(value.shape), wanted.stride(), there.stride()):
+                wanted = there
+            results.append(wanted)
     return results
 
 

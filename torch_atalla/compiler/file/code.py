@@ -23,10 +23,10 @@ from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
 from ..capture.narrow import to_bfloat16
+from ..program.layouts import same_layout
 from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
 from ..targets.chip.network import ALIGN
-from ..targets.chip.ports import same_layout
 from ..targets.chip.section import call_sites, method_code
 from ..targets.functional.pipeline import device_chip
 from .functional import FileBuilder

@@ -63,6 +63,11 @@ def _of_elements(stride: int) -> int:
     return make_size(int(stride), expr)
 
 
+def same_layout(sizes: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether both strides put every element at the same place: those of dimensions of one element do not count."""
+    return 0 in sizes or all(a == b for size, a, b in zip(sizes, one, other) if size > 1)
+
+
 def dense_meta(value: torch.Tensor) -> torch.Tensor:
     """A meta tensor of the same sizes at storage offset 0, in the same order of dimensions when that leaves no gaps."""
     return exact_meta(value) if is_dense(value) else _contiguous_meta(value)

@@ -16,12 +16,13 @@ from ...capture.narrow import narrowed
 from ...linearize.partition import source_of
 from ...program.assignment import Assignment, assignments, count_assignments
 from ...program.ir import LinearProgram
+from ...program.layouts import same_layout
 from ...schedule.chip_model import ChipModel
 from ..functional.pipeline import Lowered, Options, lower_captured
 from .generate import compile_networks
 from .network import Network, NoProgramError
 from .place import Run, run_network
-from .ports import same_layout, separate_ports
+from .ports import separate_ports
 
 MOST_ASSIGNMENTS = 1024  # of sizes, each of which has a table of calls in the file
 

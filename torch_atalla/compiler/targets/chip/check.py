@@ -21,12 +21,12 @@ from torch_atalla.isa.profile import Profile, profile
 from torch_atalla.loadable.errors import ExportError
 
 from ...program.ir import BufferKind, Operand
+from ...program.layouts import same_layout
 from .build import CompiledNetwork
 from .kernels.common import SCRATCH_ROWS
 from .network import Network, element_bytes
 from .noise import Bound, bounds, widen
 from .place import Placed, place_network
-from .ports import same_layout
 from .section import call_sites
 
 WIDER = 3  # how often bounds are widened: of many elements that rounding decides about, some meet no run that does

@@ -65,8 +65,3 @@ def _there(operand: Any, moved: dict[int, int]) -> Any:
     if not isinstance(operand, Operand) or operand.buffer not in moved:
         return operand
     return replace(operand, buffer=moved[operand.buffer])
-
-
-def same_layout(sizes: tuple[int, ...], one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether both strides put every element at the same place: those of dimensions of one element do not count."""
-    return 0 in sizes or all(a == b for size, a, b in zip(sizes, one, other) if size > 1)

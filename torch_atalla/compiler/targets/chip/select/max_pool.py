@@ -9,8 +9,8 @@ from itertools import product
 from math import inf
 
 from ....program.ir import Launch, Operand
+from ....program.layouts import same_layout
 from ..kernels.pointwise import Step, Unsupported
-from ..ports import same_layout
 from ..selection import Selection, check_dtypes
 from . import data, pointwise
 from .image import four, padded, pool, two
