@@ -199,5 +199,40 @@ class TestTools(CompileCase):
                 self.assertIn("accuracy=True", text)
 
 
+class TestStorageViews(CompileCase):
+    """as_strided counts from the start of the storage."""
+
+    def test_storage_views_of_lazy_bits(self):
+        """Whose resolved copy has another storage."""
+        x = torch.complex(torch.randn(2, 3), torch.randn(2, 3)).to("atalla").conj()
+        for value in (x, x.imag, x.imag[1:]):
+            for f in (
+                lambda v: v.as_strided((2, 2), (1, 2), 1) + 1,
+                lambda v: (v * 2).as_strided((2,), (1,), 0) + v[0, 0],
+            ):
+                torch._dynamo.reset()
+                self.assertEqual(torch.compile(f)(value), f(value))
+
+    def test_offsets_of_arguments(self):
+        """Dynamo does not guard on storage offsets: a call with another one gets the same graph."""
+        functions = (
+            lambda v: v.as_strided((2, 2), (1, 2), 1) + 1,
+            lambda v: torch.as_strided_copy(v, (2, 2), (1, 2), 1) + 1,
+            lambda v: torch.as_strided_scatter(v, v.new_ones(2, 2), (2, 2), (1, 2), v.storage_offset()) + 1,
+            lambda v: (v * 2)[1:].as_strided((2, 2), (1, 2), 0) + 1,
+            lambda v: torch.as_strided_copy((v * 2)[1:], (2, 2), (1, 2)) + 1,
+            lambda v: torch.as_strided_copy((v * 2)[1:], (2, 2), (1, 2), 1) + 1,
+        )
+        memory = torch.randn(16, device="atalla")
+        views = [memory.as_strided((rows, 2), (2, 1), offset) for rows, offset in ((3, 0), (3, 2), (4, 2), (4, 4))]
+        for number, function in enumerate(functions):
+            for dynamic in (None, False, True):
+                torch._dynamo.reset()
+                compiled = torch.compile(function, dynamic=dynamic)
+                for view in views:
+                    with self.subTest(function=number, dynamic=dynamic, offset=view.storage_offset()):
+                        self.assertEqual(compiled(view), function(view), rtol=0, atol=0)
+
+
 if __name__ == "__main__":
     run_tests()

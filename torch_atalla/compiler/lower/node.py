@@ -19,7 +19,7 @@ from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
 from .recorded import lower_recorded
 from .registry import RULES, RegisteredRule, bind
-from .shape.views import is_view, lower_getitem, lower_view
+from .shape.views import STORAGE_VIEWS, is_view, lower_getitem, lower_view, seen_in_memory
 
 NO_RULE = "no rule"
 _READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
@@ -71,6 +71,8 @@ def _same_sizes(found: tuple[int, ...], exported: tuple[int, ...]) -> bool:
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     """A rule that declines leaves the node to the recording; its reason is then the one that counts."""
     arguments = bind(node, values)
+    if node.target in STORAGE_VIEWS:
+        arguments = seen_in_memory(ctx, node, arguments)
     program = ctx.program
     instructions, buffers = len(program.instructions), len(program.buffers)
     try:

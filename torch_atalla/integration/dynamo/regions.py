@@ -16,12 +16,11 @@ import torch
 
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
 from torch_atalla.compiler.linearize.partition import segments_of
-from torch_atalla.compiler.lower.shape.views import is_view
+from torch_atalla.compiler.lower.shape.views import STORAGE_VIEWS, is_view
 from torch_atalla.driver.dtypes import CODES
 
 aten = torch.ops.aten
 Node = torch.fx.Node
-_STORAGE_VIEWS = (aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default)
 _LAZY = (aten._conj.default, aten._neg_view.default)
 
 
@@ -152,6 +151,13 @@ def has_lazy_bits(value: Any) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
+def may_be_input(node: Any) -> bool:
+    """Return whether a value is an argument of the graph or a view of one."""
+    while is_view_node(node):
+        node = node.args[0]
+    return node.op != "call_function"
+
+
 def is_scalar_elsewhere(node: Node) -> bool:
     """Return whether a node is a zero-dimensional CPU tensor, which ops accept beside the device's tensors."""
     value = node.meta.get("val")
@@ -168,7 +174,9 @@ def reason_for(node: Node, device: torch.device) -> str | None:
         return "calls a function of Python's" if callable(node.target) else "is no op"
     if node.target._schema.is_mutable:
         return "writes to its arguments"
-    if node.target in _STORAGE_VIEWS and any(has_lazy_bits(arg.meta.get("val")) for arg in node.all_input_nodes):
+    if node.target in STORAGE_VIEWS and may_be_input(node.args[0]):
+        return "reads the memory behind an argument, whose storage offset differs from call to call"
+    if node.target in STORAGE_VIEWS and any(has_lazy_bits(arg.meta.get("val")) for arg in node.all_input_nodes):
         return "reads the memory behind a tensor with lazy bits, which a region gets as a copy"
     for tensor in _tensors([node]):
         if tensor.device != device:

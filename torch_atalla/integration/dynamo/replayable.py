@@ -9,13 +9,12 @@ from typing import Any
 import torch
 
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
+from torch_atalla.compiler.lower.shape.views import STORAGE_VIEWS
 
-from .regions import Node, is_free, is_view_node
+from .regions import Node, is_free, may_be_input
 
-aten = torch.ops.aten
 # Operators of other libraries may compute on the host, and their work would then run at the capture only.
 _NAMESPACES = ("aten", "prims", "atalla")
-_AS_STRIDED = (aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter)
 
 
 def wants_replay(graph_module: torch.fx.GraphModule, replay: bool) -> bool:
@@ -63,15 +62,9 @@ def _refusal_of_call(node: Node) -> str | None:
         return f"it updates {node.args[0]}"
     if not any(True for _ in _tensors(node)):
         return f"{node.name} gives a number to the host"
-    if target.overloadpacket in _AS_STRIDED and _may_be_input(node.args[0]):
+    if target in STORAGE_VIEWS and may_be_input(node.args[0]):
         return f"{node.name} reads memory of an input that may lie outside of the input"
     return None
-
-
-def _may_be_input(node: Any) -> bool:
-    while is_view_node(node):
-        node = node.args[0]
-    return node.op != "call_function"
 
 
 def _tensors(node: Node) -> list[torch.Tensor]:

@@ -32,6 +32,15 @@ def copy(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, src: Value |
     return out
 
 
+@lowers("as_strided_copy.default", dtypes=ALL, operands=ALL)
+def as_strided_copy(
+    ctx: LoweringContext, node: torch.fx.Node, *, self: Value, size: Any, stride: Any, storage_offset: Any
+) -> Value:
+    out = ctx.result_of(node)
+    ctx.copy(out, self.view(self.meta.as_strided(size, stride, storage_offset)))
+    return out
+
+
 @lowers("cat.default", dtypes=ALL, operands=ALL, promotes=True)
 def cat(ctx: LoweringContext, node: torch.fx.Node, *, tensors: list[Value], dim: int) -> Value:
     """One copy an input into its slice of the result."""

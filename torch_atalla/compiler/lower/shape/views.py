@@ -13,6 +13,7 @@ from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ...program.layouts import layout_of, span
 from ...program.sizes import to_size
+from ...program.support import qualified_name
 from ..context import LoweringContext, Value
 from ..registry import lowers
 
@@ -24,16 +25,16 @@ def is_view(op: torch._ops.OpOverload) -> bool:
     return op.is_view and op not in (aten._conj.default, aten._neg_view.default)
 
 
-# Views that look at memory, whatever the sizes and strides of their input are.
+# Views that look at memory, whatever the sizes and strides of their input are; and their copies.
 MEMORY_VIEWS = (aten.as_strided.default,)
+STORAGE_VIEWS = (*MEMORY_VIEWS, aten.as_strided_copy.default, aten.as_strided_scatter.default)
 
 
-def _seen_in_memory(
-    ctx: LoweringContext, node: torch.fx.Node, source: Value, arguments: dict[str, Any]
-) -> dict[str, Any]:
+def seen_in_memory(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments with a storage offset that counts from the beginning of the buffer. Raises ExportError where the
     buffer is not the memory that was exported."""
     given: Any = node.args[0]
+    source: Value = next(value for value in arguments.values() if isinstance(value, Value))
     exported = given.meta["val"]
     offset, begin = arguments["storage_offset"], to_size(source.meta.storage_offset())
     begin = begin if offset is None else begin + to_size(offset) - to_size(exported.storage_offset())
@@ -42,17 +43,15 @@ def _seen_in_memory(
     end = (begin + span(sizes, strides)) * source.dtype.itemsize
     if layout_of(exported) != layout_of(source.meta) or int(begin) < 0 or int(end) > int(nbytes):
         raise ExportError(
-            f"node {node.name} (aten::as_strided) looks at bytes {begin * source.dtype.itemsize} to {end} of memory of "
-            f"which the program has {nbytes}, in the layout {list(layout_of(source.meta)[1])}, exported with "
-            f"{list(layout_of(exported)[1])}; expected a view of its input's own elements, and no expanded input"
+            f"node {node.name} ({qualified_name(node.target)}) looks at bytes {begin * source.dtype.itemsize} to {end} "
+            f"of memory of which the program has {nbytes}, in the layout {list(layout_of(source.meta)[1])}, exported "
+            f"with {list(layout_of(exported)[1])}; expected a view of its input's own elements, and no expanded input"
         )
     return arguments | {"storage_offset": begin}
 
 
 def lower_view(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Value | tuple[Value, ...]:
     source: Value = next(value for value in arguments.values() if isinstance(value, Value))
-    if node.target in MEMORY_VIEWS:
-        arguments = _seen_in_memory(ctx, node, source, arguments)
     result = _apply(node, arguments)
     if isinstance(result, (tuple, list)):
         return tuple(source.view(item) for item in result)
