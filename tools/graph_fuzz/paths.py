@@ -156,7 +156,7 @@ class Context:
 
     @cached_property
     def cpu(self) -> Forward:
-        with unspecified.pools_of_all_devices():
+        with unspecified.forms_of_all_devices():
             return forward(*self.build())
 
     @cached_property

@@ -222,14 +222,18 @@ def plain_control_flow() -> Any:
     return mock.patch("torch.cond", lambda which, first, second, operands: (first if which else second)(*operands))
 
 
-def pools_of_all_devices() -> Any:
-    """Maxima of a line as every device but the CPU finds them, and the CPU where it keeps places for gradients: their
-    strides follow the input's."""
+def forms_of_all_devices() -> Any:
+    """Strides and sizes of every device but the CPU: maxima of a line have the strides of the input, as on the CPU
+    where it keeps places for gradients; and what the CPU gives for images without pixels keeps their sizes."""
+    unshuffle = functional.pixel_unshuffle
 
     def pool(*args: Any, **kwargs: Any) -> torch.Tensor:
         return functional.max_pool1d_with_indices(*args, **kwargs)[0]
 
-    return mock.patch("torch.nn.functional.max_pool1d", pool)
+    def unshuffled(x: torch.Tensor, factor: int) -> torch.Tensor:
+        return unshuffle(x, factor) if x.numel() else x.new_empty(unshuffle(x.to("meta"), factor).shape)
+
+    return mock.patch.multiple(functional, max_pool1d=pool, pixel_unshuffle=unshuffled)
 
 
 def masked_scores_left_out() -> Any:
