@@ -39,7 +39,8 @@ def conditions(case: Case) -> set[str]:
     with quiet(), torch.no_grad():
         program = export_nested(case).run_decompositions()
     values = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
-    sizes = [n for x in values if isinstance(x, torch.Tensor) for n in x.shape if isinstance(n, torch.SymInt)]
+    sizes: list[Any] = [n for x in values if isinstance(x, torch.Tensor) for n in x.shape]
+    sizes = [n for n in sizes if isinstance(n, torch.SymInt)]
     env = sizes[0].node.shape_env if sizes else None
     symbols = Symbols(shape_env=env)
     return {str(symbols.replace(guard.expr)) for guard in env.guards} if env is not None else set()
