@@ -152,8 +152,8 @@ def has_lazy_bits(value: Any) -> TypeGuard[torch.Tensor]:
 
 
 def may_be_input(node: Any) -> bool:
-    """Return whether a value is an argument of the graph or a view of one."""
-    while is_view_node(node):
+    """Return whether a value is an argument of the graph, a view of one, or one with new elements in its memory."""
+    while is_view_node(node) or node.target in STORAGE_VIEWS:
         node = node.args[0]
     return node.op != "call_function"
 
