@@ -14,8 +14,8 @@ Node = torch.fx.Node
 
 
 def values_on_device(module: torch.fx.GraphModule) -> dict[Node, Any]:
-    """Fake tensors of the device for the values that the graph returns. None if a size is dynamic: conditions on sizes
-    would be added to the program."""
+    """Fake tensors of the device for the values that the graph returns; empty if a size is dynamic, since conditions
+    on sizes would be added to the program."""
     values = [node.meta.get("val") for node in module.graph.nodes]
     if not all(map(_is_fixed, values)):
         return {}
