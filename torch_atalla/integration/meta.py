@@ -198,16 +198,16 @@ def _attention_layout() -> None:
     ) -> Any:
         b, heads, length, _ = query.shape
         with mode:
-
-            def on_host(t: Any) -> Any:
-                return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cpu")
-
-            parts = [on_host(t) for t in (query, key, value)]
-            mask = None if attn_bias is None else on_host(attn_bias)
-            grouped = heads != key.shape[1]
-            try:
-                q, k, v = parts
-                choice = torch._fused_sdp_choice(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped)
+            mask, grouped = attn_bias, heads != key.shape[1]
+            if mask is not None and not mask.requires_grad:
+                mask = mask.new_empty(mask.shape)  # of the CPU's masks the last stride is free
+            try:  # the CPU's kernel reads sizes, strides and dtypes only; of fake tensors the dispatcher asks another
+                choice = aten._fused_sdp_choice.default._op_dk(
+                    torch._C.DispatchKey.CPU,
+                    *(query, key, value, mask, dropout_p, is_causal),
+                    scale=scale,
+                    enable_gqa=grouped,
+                )
                 flash = choice == torch.nn.attention.SDPBackend.FLASH_ATTENTION.value
             except RuntimeError:  # the CPU's backends are switched off
                 flash = False

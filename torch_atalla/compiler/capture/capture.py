@@ -271,18 +271,18 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
 
 
 def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
-    """What describes the results. Where an op that writes in place became another, strides of dimensions of one element
-    may have changed; those of the export count, unless the device places elements otherwise."""
+    """What describes the results. Where an op became others, strides may have changed; those of the export count, unless
+    the device places elements otherwise."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
-    on_device = values_on_device(decomposed.graph_module)
+    on_device = values_on_device(exported.graph_module)
     results: list[Any] = []
     for spec, first, last in itertools.zip_longest(kept, before, returned):  # counts come last
         if isinstance(spec.arg, TensorArgument):
             wanted: Any = first.meta.get("val") if first is not None else None
-            value, there = last.meta["val"], on_device.get(last)
+            value, there = last.meta["val"], on_device.get(first)
             fixed = isinstance(wanted, torch.Tensor) and all(type(n) is int for n in (*wanted.shape, *wanted.stride()))
             if not fixed or wanted.shape != value.shape:
                 wanted = value
