@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from op_cases import Fn
 from torch import nn
@@ -14,9 +16,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.functions import FloorDiv
 
 import torch_atalla
 from torch_atalla.compiler.program.layouts import dense_meta, exact_meta
+from torch_atalla.compiler.program.sizes import normal_form
 from torch_atalla.testing.opinfo import to_device
 
 X = torch.randn(3, 4)
@@ -210,3 +214,54 @@ def test_small_sizes_that_have_another_form(name: str, tmp_path: Path) -> None:
             continue
         with pytest.raises(ValueError, match=rf"with s\d+ = {count}: expected Ne\(s\d+, {count}\)"):
             program(to_device(args[0], "atalla"))
+
+
+def test_normal_form_of_divisions_keeps_their_values() -> None:
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    rng = random.Random(0)
+
+    def expression(depth: int) -> sympy.Basic:
+        kind = rng.random()
+        if depth == 0 or kind < 0.2:
+            return rng.choice([n, m, 2 * n, n * m, sympy.Integer(rng.randint(1, 5))])
+        if kind < 0.55:
+            return expression(depth - 1) + rng.choice([1, -1, 2]) * expression(depth - 1) + rng.randint(-2, 3)
+        return FloorDiv(expression(depth - 1), sympy.Integer(rng.randint(1, 5)))
+
+    changed = 0
+    for _ in range(600):
+        given = sympy.sympify(expression(3))
+        found = normal_form(given)
+        changed += found != given
+        values = {symbol: sympy.Integer(rng.randint(1, 40)) for symbol in (n, m)}
+        assert given.xreplace(values) == found.xreplace(values), (given, found, values)
+    assert changed > 50
+
+
+class Quotients(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        pairs = x.unfold(0, 2, 2)
+        return pairs[::2].sum(0), torch.nn.functional.interpolate(pairs, scale_factor=2, mode="linear")
+
+
+class SizeOfQuotient(nn.Module):
+    """Group norm of a single group fixes the number of channels, m // 2, at 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.group_norm(x.topk(x.shape[1] // 2, 1)[0], 1)
+
+
+@pytest.mark.parametrize(
+    "module, shape, other, dims",
+    [(Quotients(), (10, 4), (7, 4), (0,)), (SizeOfQuotient(), (5, 3, 5), (4, 2, 4), (0, 1, 2))],
+)
+def test_sizes_in_two_forms(
+    module: nn.Module, shape: tuple[int, ...], other: tuple[int, ...], dims: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Upstream's meta functions write one size as ((n + 1) // 2 + 1) // 2 or (n + 3) // 4, as m // 2 or 1."""
+    program = load(module, (torch.randn(shape),), tmp_path, [{dim: Dim.DYNAMIC for dim in dims}])
+    for sizes in (shape, other):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(
+            tuple(y.cpu() for y in pytree.tree_leaves(program(x.to("atalla")))), tuple(pytree.tree_leaves(module(x)))
+        )

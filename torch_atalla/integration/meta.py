@@ -23,6 +23,7 @@ def install() -> None:
     _embedding_bags()
     _statistics()
     _attention_layout()
+    _empty_batches()
     after_import("torch.utils.flop_counter", _attention_flops)  # which imports Triton where it is installed
 
 
@@ -217,6 +218,22 @@ def _attention_layout() -> None:
             return out, logsumexp, None, None, length, key.shape[2], none, none, query.new_empty((0,))
 
     fake_impls.op_implementations_dict[aten._scaled_dot_product_fused_attention_overrideable.default] = attention
+
+
+def _empty_batches() -> None:
+    """Fake resizing by nearest neighbours takes a batch of 0 images of dynamic sizes. Upstream's meta functions give
+    their check a SymInt there; on the CPU they do not run, since a decomposition comes first."""
+
+    def nearest(mode: Any, func: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        if source.fake_device.type != "atalla" or source.shape[0] != 0:
+            return NotImplemented
+        with mode:
+            image = func(source.new_empty((1, *source.shape[1:])), *args, **kwargs)
+            return image.new_empty((source.shape[0], *image.shape[1:]))
+
+    names = [f"{name}{n}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)]
+    ops = {getattr(aten, name).default for name in names}
+    fake_impls.register_op_impl(ops.__contains__)(nearest)  # torch.export takes ops with a Python kernel off the table
 
 
 def _attention_flops(flop_counter: ModuleType) -> None:

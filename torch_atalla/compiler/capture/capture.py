@@ -271,8 +271,8 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
 
 
 def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
-    """What describes the results. Where an op became others, strides may have changed; those of the export count, unless
-    the device places elements otherwise."""
+    """What describes the results. Where an op became others, strides may have changed; those of the export count, or
+    else those of the device."""
     before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]

@@ -13,7 +13,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..program.layouts import is_dense, layout_of
-from ..program.sizes import size_of_data, to_size, within_ranges
+from ..program.sizes import simplified, size_of_data, to_size
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext, Value
 from .pointwise.pointwise import is_pointwise, lower_pointwise
@@ -65,7 +65,7 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
 
 def _same_sizes(found: tuple[int, ...], exported: tuple[int, ...]) -> bool:
     """Upstream's meta functions replace an expression of symbols by its only value in some results, not in all."""
-    return found == exported or tuple(map(within_ranges, found)) == tuple(map(within_ranges, exported))
+    return found == exported or tuple(map(simplified, found)) == tuple(map(simplified, exported))
 
 
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:

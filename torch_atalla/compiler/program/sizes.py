@@ -34,7 +34,7 @@ def size_of_data(target: Any) -> str:
     return NMS_SIZE if str(target) == "torchvision.nms.default" else SIZE_OF_DATA
 
 
-def _divided(expr: sympy.Basic) -> sympy.Basic:
+def normal_form(expr: sympy.Basic) -> sympy.Basic:
     """With quotients in place of integer divisions that leave no remainder: upstream keeps (n * n) // n, which is n
     where one symbol is the size of two dimensions."""
     from torch.utils._sympy.functions import FloorDiv, TruncToInt
@@ -63,13 +63,22 @@ def _scaled(truncated: sympy.Basic) -> sympy.Basic:
 def _quotient(division: sympy.Basic) -> sympy.Basic:
     """The polynomial with integer coefficients that the division gives, or the division, without whole multiples of a
     number: (n + 2) // 2 is n // 2 + 1. Divisions inside count as symbols: of an image of n // 2 by n // 2 pixels, one
-    side is the size of two dimensions, too."""
+    side is the size of two dimensions, too. One division within another by a number is one: ((n + 1) // 2 + 1) // 2 is
+    (n + 3) // 4."""
     import sympy
     from torch.utils._sympy.functions import FloorDiv
 
-    parts = {part: sympy.Dummy(integer=True) for arg in division.args for part in arg.atoms(FloorDiv)}
+    top, bottom = division.args
+    inner = [part for part in sympy.Add.make_args(top) if isinstance(part, FloorDiv) and part.args[1].is_Integer]
+    if len(inner) == 1 and bottom.is_Integer and bottom > 0 and inner[0].args[1] > 0:
+        dividend, divisor = inner[0].args
+        top, bottom = sympy.expand(dividend + (top - inner[0]) * divisor), divisor * bottom
+        division = FloorDiv(top, bottom)
+        if not isinstance(division, FloorDiv):
+            return division
+    parts = {part: sympy.Dummy(integer=True) for arg in (top, bottom) for part in arg.atoms(FloorDiv)}
     names = {name: part for part, name in parts.items()}
-    numerator, denominator = (arg.xreplace(parts) for arg in division.args)
+    numerator, denominator = (arg.xreplace(parts) for arg in (top, bottom))
     if not all(part.is_polynomial(*part.free_symbols) for part in (numerator, denominator)):
         return division
     quotient = sympy.cancel(numerator / denominator)
@@ -127,7 +136,7 @@ class Symbols:
         import sympy
 
         known = expr if self.shape_env is None else self.shape_env.replace(expr)
-        return _divided(sympy.sympify(known).xreplace(self.strides))
+        return normal_form(sympy.sympify(known).xreplace(self.strides))
 
     def assignment(self) -> dict[sympy.Symbol, int]:
         return {symbol.symbol: symbol.value for symbol in self.symbols}
@@ -286,15 +295,18 @@ def to_symint(value: int) -> int | torch.SymInt:
     return env.create_symintnode(value.expr, hint=int(value.expr.xreplace(env.backed_var_to_val)))
 
 
-def within_ranges(size: int) -> int:
-    """The number that a size is at all values of its symbols if it is one number, otherwise the size itself."""
+def simplified(size: int) -> int:
+    """The size as it is at all values that ranges and guards leave its symbols: a number if they leave one."""
     symbols = _current.get()
     if not isinstance(size, Size) or symbols is None:
         return size
+    import sympy
     from torch.utils._sympy.value_ranges import bound_sympy
 
-    bounds = bound_sympy(size.expr, symbols.ranges())
-    return int(bounds.lower) if bounds.lower == bounds.upper else size
+    equal = [guard.expr for guard in symbols.shape_env.guards if isinstance(guard.expr, sympy.Eq)]
+    expr = size.expr.xreplace({known.lhs: known.rhs for known in equal if known.rhs.is_Integer})
+    bounds = bound_sympy(expr, symbols.ranges())
+    return make_size(int(size), bounds.lower if bounds.lower == bounds.upper else expr)
 
 
 def to_bytes(value: int | torch.SymInt) -> int:

@@ -61,19 +61,17 @@ def _holds(node: torch.fx.Node, given: Any, values: dict[sympy.Symbol, int], sym
     def number(x: Any) -> Any:
         if isinstance(x, torch.SymInt):
             return int(symbols.replace(x.node.expr).xreplace({k: sympy.Integer(v) for k, v in values.items()}).doit())
-        return (
-            torch.empty([number(n) for n in x.shape], dtype=x.dtype, device="meta")
-            if isinstance(x, torch.Tensor)
-            else x
-        )
+        if isinstance(x, torch.Tensor):
+            return torch.empty([number(n) for n in x.shape], dtype=x.dtype, device="meta")
+        return x
 
-    args, kwargs = tree_map(number, given)
     target: Any = node.target
+    said = tree_leaves(node.meta["val"])
     try:
+        args, kwargs = tree_map(number, given)
         results = tree_leaves(target(*args, **kwargs))
     except (RuntimeError, IndexError):
         return False
-    said = tree_leaves(node.meta["val"])
     return len(results) == len(said) and all(
-        a.shape == torch.Size([number(n) for n in b.shape]) for a, b in zip(results, said)
+        list(a.shape) == [number(n) for n in b.shape] for a, b in zip(results, said)
     )
