@@ -137,7 +137,7 @@ def test_operators(layout: Layout, dtypes: tuple[torch.dtype, ...]) -> None:
 
 NORMS: dict[str, Callable[..., Any]] = {
     "layer norm": lambda x, w, mean: aten.native_layer_norm(x, [4], w, w, 1e-5),
-    "group norm": lambda x, w, mean: aten.native_group_norm(x, w, w, 3, 4, 4, 2, 1e-5),
+    "group norm": lambda x, w, mean: aten.native_group_norm(x, w, w, 3, 4, 16, 2, 1e-5),
     "training": lambda x, w, mean: aten.native_batch_norm(x, w, w, mean, mean, True, 0.1, 1e-5),
     "legit": lambda x, w, mean: aten._native_batch_norm_legit(x, w, w, mean, mean, True, 0.1, 1e-5),
     "functional": lambda x, w, mean: aten._native_batch_norm_legit_functional(x, w, w, mean, mean, True, 0.1, 1e-5),
@@ -152,10 +152,12 @@ NORMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("mean", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("weight", [None, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("source", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("strides", [(64, 16, 4, 1), (64, 1, 16, 4), (64, 16, 1, 4)])
 def test_norms_with_parameters_of_other_dtypes(
-    source: torch.dtype, weight: torch.dtype | None, mean: torch.dtype, dynamic: bool
+    strides: tuple[int, ...], source: torch.dtype, weight: torch.dtype | None, mean: torch.dtype, dynamic: bool
 ) -> None:
-    x = torch.randn(3, 4, 4, device="atalla").to(source)
+    x = torch.randn(3, 4, 4, 4, device="atalla").to(source)
+    x = torch.empty_strided(x.shape, strides, dtype=source, device="atalla").copy_(x)
     w, running = (None if dtype is None else torch.ones(4, dtype=dtype, device="atalla") for dtype in (weight, mean))
     taken = []
     for name, norm in NORMS.items():

@@ -97,13 +97,20 @@ def _decomposed() -> None:
 
         decomposition_table[op] = adapted
 
+    def layout_of_source(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(source))
+
     def statistics(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         dtype = _statistics_dtype(source, (*args, *kwargs.values()))
-        return result[0], result[1].to(dtype), result[2].to(dtype)
+        return layout_of_source(result[0], source), result[1].to(dtype), result[2].to(dtype)
+
+    def statistics_of_layers(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        return result[0].contiguous(), *statistics(result, source, *args, **kwargs)[1:]
 
     def no_statistics(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         dtype = _statistics_dtype(source, (*args, *kwargs.values()))
-        return result[0], source.new_empty((0,), dtype=dtype), source.new_empty((0,), dtype=dtype)
+        empty = source.new_empty((0,), dtype=dtype)
+        return layout_of_source(result[0], source), empty, torch.empty_like(empty)
 
     def statistics_of_training(
         result: Any, source: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *args: Any, **kwargs: Any
@@ -113,12 +120,9 @@ def _decomposed() -> None:
         return *found, *running
 
     def nothing_saved(result: Any, source: Any) -> Any:
-        return result[0], source.new_empty((0,))
+        return result[0].contiguous(), source.new_empty((0,))
 
-    def layout_of_source(result: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
-        return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(source))
-
-    adapt(aten.native_layer_norm.default, statistics)  # of dynamic sizes; see _statistics
+    adapt(aten.native_layer_norm.default, statistics_of_layers)  # of dynamic sizes; see _statistics
     adapt(aten.native_group_norm.default, statistics)
     adapt(aten._native_batch_norm_legit.no_stats, statistics)
     adapt(aten._native_batch_norm_legit_no_training.default, no_statistics)
