@@ -46,6 +46,22 @@ class TestEntries(unittest.TestCase):
         self.entry_fails("- {name: k, version: 1, meaning: text, traits: [fast]}", "trait is `fast`; expected one of")
         self.entry_fails("- {name: first, version: 1, meaning: text}", "kernel `first` is already in line 2")
 
+    def test_loops(self):
+        def fails(loops: str, expected: str) -> None:
+            operands = 'operands: [{name: out, role: out, shape: "[m, n]"}, {name: a, role: in, shape: "[m, k]"}]'
+            parameters = "parameters: [{name: window, slot: i0..1, type: int, meaning: text}]"
+            self.entry_fails(
+                f"- {{name: k, version: 1, meaning: text, {operands}, {parameters}, loops: {loops}}}", expected
+            )
+
+        fails("{m: sideways}", "loop `m` is `sideways`; expected one of parallel, window")
+        fails("{x: parallel}", "loop `x`: x is no name of an index map")
+        fails("{m: parallel if groups == 1}", "loop `m`: groups is no name of an index map")
+        fails("{k: parallel}", "operand `out` lacks the loop `k`")
+        fails("{m: {over: k}}", "expected `parallel`, `parallel if a == b`, or a mapping with over, axis and size")
+        fails("{n: {over: k, size: rows}}", "loop `n`: rows is no name of an index map")
+        fails("[m]", "expected a mapping of names to kinds")
+
     def operand_fails(self, operand: str, expected: str):
         self.entry_fails(f"- {{name: k, version: 1, meaning: text, operands: [{operand}]}}", expected)
 

@@ -304,7 +304,9 @@ class TestCores(TestCase):
             self.assertEqual(int(places.sum()), out.sizes[0] * torch.Size(out.sizes[1:]).numel())
         self.assertEqual(len(divide(launch, 3).parts) > 1, launch.kernel != "cumsum")
 
-    @parametrize("name", ["convolution", "stride", "tall", "max_pool", "average_pool", "overlapping_pool"])
+    @parametrize(
+        "name", ["convolution", "stride", "tall", "max_pool", "dilated_pool", "average_pool", "overlapping_pool"]
+    )
     def test_lines_of_images(self, name):
         """Divided over lines, each of four cores reads those that its windows reach, and the bits stay."""
         module = {
@@ -312,10 +314,11 @@ class TestCores(TestCase):
             "stride": torch.nn.Conv2d(3, 32, 7, stride=2, padding=3),
             "tall": torch.nn.Conv2d(32, 32, (5, 1), padding=(4, 0), dilation=(2, 1)),
             "max_pool": torch.nn.MaxPool2d(3, 2, 1),
+            "dilated_pool": torch.nn.MaxPool2d(3, 1, 1, dilation=2),
             "average_pool": torch.nn.AvgPool2d(2),
             "overlapping_pool": torch.nn.AvgPool2d(3, 1),
         }[name]
-        channels = 3 if name == "stride" else 32
+        channels = {"stride": 3, "dilated_pool": 1}.get(name, 32)
         torch.manual_seed(0)
         x = torch.randn(1, channels, 37, 22)
         results = []

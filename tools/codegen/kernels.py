@@ -37,6 +37,7 @@ TRAITS = {
     "formula": "generated from a formula; a launch has each scalar as a double and as an integer",
 }
 VARIANTS = ("packed", "fused")  # keys that name another kernel
+LOOP_KINDS = ("parallel", "window")
 ROLES = ("out", "inout", "in", "immediate", "program")
 TYPES = ("int", "extent", "bool", "mask", "float", "number")  # beside the enums of the file
 DTYPES = ("U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64", "C64", "C128", "BOOL", "BF16")
@@ -82,6 +83,7 @@ class Operand:
     name: str
     role: str
     shape: str = ""
+    map: str = ""  # as written; `terms` has the one that holds
     dtypes: tuple[str, ...] = ()
     optional: bool = False
     last: bool = False
@@ -94,6 +96,25 @@ class Operand:
     @property
     def written(self) -> bool:
         return self.role in ("out", "inout")
+
+    def terms(self) -> tuple[str, ...]:
+        """The index map: which loop each dimension follows. The shape, if it has one form and the operand no map."""
+        text = self.map or self.shape
+        return tuple(re.findall(r"[^\s,][^,]*", text[1:-1])) if re.fullmatch(r"\[[^\[\]()]*\]", text) else ()
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A name of the index maps and how the kernel goes over it. `parallel`: it computes each place by itself. `window`:
+    each place is computed from neighbouring places of the loop `over`; the window has `size` places, and stride,
+    padding and dilation are the parameters of these names, whose value `axis` belongs to it."""
+
+    name: str
+    kind: str
+    condition: tuple[str, ...] = ()  # (left, right), which are equal, or the name of an operand that is absent
+    over: str = ""
+    axis: int = 0
+    size: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +145,7 @@ class Kernel:
     parameters: tuple[Parameter, ...]
     own_operands: tuple[Operand | Reference, ...]  # as written, with references
     own_parameters: tuple[Parameter | Reference, ...]
+    loops: tuple[Loop, ...]
     traits: frozenset[str]
     dtypes: tuple[str, ...]  # of operands that have none of their own
     program_if: Parameter | None
@@ -140,7 +162,8 @@ class Table:
 OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
 PARAMETER_KEYS = set(Parameter.__dataclass_fields__) - {"values"}
 KERNEL_KEYS = {
-    *("name", "names", "version", "dtypes", "operands", "parameters", "traits", "program_if", "meaning", *VARIANTS),
+    *("name", "names", "version", "dtypes", "operands", "parameters", "loops", "traits", "program_if", "meaning"),
+    *VARIANTS,
 }
 
 
@@ -245,11 +268,43 @@ class Reader:
         self.check_parameters(node, what, parameters)
         self.check_shapes(node, what, operands, parameters)
         program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
+        same = {o.kernel for o in own_operands if isinstance(o, Reference)}
+        if "loops" not in raw and len(same) == 1:
+            loops = self.by_name[same.pop()].loops
+        else:
+            loops = self.loops(node, what, raw.get("loops", {}), operands, parameters)
         return Kernel(
             names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
-            tuple(own_operands), tuple(own_parameters), traits, self.dtypes(node, what, raw) or ("compute",),
+            tuple(own_operands), tuple(own_parameters), loops, traits, self.dtypes(node, what, raw) or ("compute",),
             program_if, {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
         )  # fmt: skip
+
+    def loops(
+        self, node: yaml.Node, what: str, given: Any, operands: list[Operand], parameters: list[Parameter]
+    ) -> tuple[Loop, ...]:
+        if not isinstance(given, dict):
+            raise self.fail(node, f"{what}: loops is `{given}`; expected a mapping of names to kinds")
+        names = {term.partition("@")[0] for operand in operands for term in operand.terms()}
+        others = {item.name for item in (*operands, *parameters)}
+        found = []
+        for name, value in given.items():
+            entry = dict(value) if isinstance(value, dict) else {"kind": value}
+            kind, _, condition = str(entry.pop("kind", "window")).partition(" if ")
+            self.choice(node, f"{what}: loop `{name}`", kind, LOOP_KINDS)
+            condition = entry.pop("if", condition)
+            asked = tuple(condition.removeprefix("not ").split(" == ")) if condition else ()
+            plain = {re.sub(r"\[\d+\]$", "", part) for part in asked if not part.isdecimal()}
+            extra = {entry[key] for key in ("over", "size") if key in entry}
+            if unknown := ({name} - names) | ((plain | extra) - names - others):
+                raise self.fail(node, f"{what}: loop `{name}`: {', '.join(sorted(unknown))} is no name of an index map")
+            if set(entry) - {"over", "axis", "size"} or (kind == "window") != ("over" in entry and "size" in entry):
+                raise self.fail(node, f"{what}: loop `{name}` is `{value}`; expected `parallel`, `parallel if a == b`, or "
+                                      "a mapping with over, axis and size")  # fmt: skip
+            for operand in operands:
+                if operand.role == "out" and not operand.optional and not _has(operand, name):
+                    raise self.fail(node, f"{what}: operand `{operand.name}` lacks the loop `{name}`")
+            found.append(Loop(name, kind, asked, **entry))
+        return tuple(found)
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
         if node is None:
@@ -377,6 +432,10 @@ class Reader:
             raise self.fail(node, f"{what}: program_if is `{given}`; expected an integer parameter of a kernel with an "
                                   "optional program")  # fmt: skip
         return found[0]
+
+
+def _has(operand: Operand, loop: str) -> bool:
+    return any(term.partition("@")[0] == loop for term in operand.terms())
 
 
 def integers(parameters: Iterable[Parameter]) -> list[Parameter]:

@@ -46,12 +46,22 @@ def parameter(p: kernels.Parameter | kernels.Reference) -> str:
     return f"`{p.name}` ({', '.join(places)})" + (f": {rest}" if rest else "")
 
 
+def loop(item: kernels.Loop) -> str:
+    text = f"`{item.name}`"
+    if item.over:
+        text += f" (windows of `{item.over}`)"
+    if len(item.condition) == 2:
+        text += f" if `{item.condition[0]} == {item.condition[1]}`"
+    return text + (f" without `{item.condition[0]}`" if len(item.condition) == 1 else "")
+
+
 def row(kernel: kernels.Kernel) -> str:
     names = " ".join(f"`{name}`" for name in kernel.names)
     version = f" (version {kernel.version})" if kernel.version > 1 else ""
     operands = ", ".join(map(operand, kernel.own_operands))
     parameters = "<br>".join(map(parameter, kernel.own_parameters))
-    cells = (names + version, operands, parameters, kernel.meaning)
+    meaning = kernel.meaning + (f" Divided along {', '.join(map(loop, kernel.loops))}." if kernel.loops else "")
+    cells = (names + version, operands, parameters, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

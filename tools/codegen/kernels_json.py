@@ -41,7 +41,7 @@ def _scalars(kernel: Kernel, formula: Pointwise) -> dict[str, dict]:
 
 def _row(kernel: Kernel, parameters: dict[str, dict]) -> dict:
     inputs = [o.name for o in kernel.operands if not (o.written or o.repeat or o.role == "program")]
-    return {
+    row: dict = {
         "traits": sorted(kernel.traits),
         "inputs": inputs,
         "takes_program": any(o.role == "program" for o in kernel.operands),
@@ -49,6 +49,14 @@ def _row(kernel: Kernel, parameters: dict[str, dict]) -> dict:
         "parameters": parameters,
         "variants": kernel.variants,
     }
+    if kernel.loops:
+        row["loops"] = [{key: value for key, value in vars(loop).items() if value} for loop in kernel.loops]
+        row["maps"] = [
+            {"name": o.name, "terms": o.terms(), "written": o.written, "repeat": o.repeat}
+            for o in kernel.operands
+            if o.role != "program"
+        ]
+    return row
 
 
 def generate(kernels: list[Kernel], formulas: list[Pointwise]) -> str:

@@ -16,10 +16,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
 from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.compiler.schedule.chip_model import chip_model
 from torch_atalla.compiler.targets.chip.build import CompiledNetwork, checked, compile_lowered, compile_model
 from torch_atalla.compiler.targets.chip.check import check_network, example_inputs, reference_outputs
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
+from torch_atalla.explorer.space import with_values
 from torch_atalla.loadable.errors import ExportError
 
 from . import compare
@@ -29,6 +31,9 @@ from .paths import Context, Problem, Refused, export, forward, on_device, other_
 from .unspecified import masked_scores_left_out, plain_control_flow
 
 METHODS = ("forward", "again")
+FOUR_CORES = with_values(
+    (Path(__file__).parents[2] / "csrc/sim/chip.toml").read_text(), {"core.count": 4, "core.scratchpads": "own"}
+)
 OTHER = 3  # the seed of the second call's values
 
 
@@ -137,7 +142,21 @@ def _isa(ctx: Context) -> list[Problem]:
             raise Refused(f"the CPU: {reason(error)[:80]}") from None
 
     also = strides_of_copies(found, wanted, exported_strides(program))
-    return problems + against_cpu("isa", found, expected, bounds, dense=True, also=also)
+    problems += against_cpu("isa", found, expected, bounds, dense=True, also=also)
+    return problems or _on_four_cores(program, found, _tensors(args))
+
+
+def _on_four_cores(
+    program: torch.export.ExportedProgram, expected: list[torch.Tensor], given: list[torch.Tensor]
+) -> list[Problem]:
+    """Launches that are divided among cores give the bits of one core."""
+    with quiet():
+        divided = compile_model(program, chip=chip_model(FOUR_CORES))
+        found = [_narrow(x) for x in divided.run(given, cores=divided.network.image.cores).outputs]
+    for k, (a, b) in enumerate(zip(found, expected)):
+        if not torch.equal(a.nan_to_num(7), b.nan_to_num(7)):
+            return [Problem("isa", "cores", f"result {k} has other bits on four cores than on one")]
+    return []
 
 
 def check_sizes(ctx: Context) -> list[Problem]:

@@ -26,6 +26,29 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A name of the index maps, and how the kernel goes over it; `Loop` in tools/codegen/kernels.py describes it."""
+
+    name: str
+    kind: str
+    condition: tuple[str, ...] = ()
+    over: str = ""
+    axis: int = 0
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class IndexMap:
+    """Which loop each dimension of an operand follows: a name, `name@parameter` for the dimension that a parameter
+    numbers, or `*group` for any number of dimensions."""
+
+    name: str
+    terms: tuple[str, ...]
+    written: bool
+    repeat: bool
+
+
+@dataclass(frozen=True)
 class Contract:
     """What a kernel takes. TRAITS in tools/codegen/kernels.py describes the traits."""
 
@@ -35,6 +58,8 @@ class Contract:
     program_if: str | None = None  # the parameter that says whether a launch has a program
     parameters: dict[str, Parameter] = field(default_factory=dict)
     variants: dict[str, str] = field(default_factory=dict)  # "packed" and "fused": the kernels that are so
+    loops: tuple[Loop, ...] = ()  # along which a launch may be divided, better ones first
+    maps: tuple[IndexMap, ...] = ()  # of a kernel with loops: of all operands but the program
 
 
 @lru_cache(maxsize=1)
@@ -52,6 +77,8 @@ def _table() -> dict[str, Contract]:
             row["program_if"],
             {key: Parameter(**{name: plain(x) for name, x in p.items()}) for key, p in row["parameters"].items()},
             row["variants"],
+            tuple(Loop(**{key: plain(x) for key, x in loop.items()}) for loop in row.get("loops", ())),
+            tuple(IndexMap(**{key: plain(x) for key, x in row.items()}) for row in row.get("maps", ())),
         )
         for name, row in generated("kernels.json", "table of kernels").items()
     }

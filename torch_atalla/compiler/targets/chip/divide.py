@@ -7,14 +7,16 @@ all cores read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from torch_atalla.isa.geometry import LANES
 
+from ...program import kernels
+from ...program.index_maps import Labels, dimensions, holds, size_of
 from ...program.ir import Instruction, Launch, Operand
-from .fusion import Fused
+from .fusion import FUSED_KERNELS, STEPS, Fused
 
 _Any = TypeVar("_Any")
 
@@ -78,63 +80,46 @@ def _is_in_place(launch: Launch) -> bool:
 
 def _axes(launch: Launch) -> Iterator[_Axis]:
     """Those of the launch, better ones first."""
-    kernel, traits = launch.kernel, launch.contract.traits
-    outputs, inputs = len(launch.outputs), len(launch.inputs)
-
-    def alike(dims: Iterable[int]) -> Iterator[_Axis]:
-        return (_Axis([d] * outputs, [d] * inputs) for d in dims)
-
-    if kernel == "gemm":
-        rest = [2] * (inputs - 2)
-        yield _Axis([0], [0] * inputs)
-        yield _Axis([2], [None, 2, *rest])
-        yield _Axis([1], [1, None, *([1] * len(rest))])
-    elif kernel == "convolution":
-        yield _Axis([0], [0, None, *([None] * (inputs - 2))])
-        if launch.parameter("groups") == 1:
-            yield _Axis([1], [None, 0, *([0] * (inputs - 2))])
-        size = launch.reads()[1].sizes[2]
-        yield _over_lines(launch, 2, 0, (size - 1) * launch.parameter("dilation")[0] + 1)
-    elif kernel == "attention":
-        yield _Axis([0] * outputs, [0] * inputs)
-        query, key = launch.reads()[:2]
-        if query.sizes[1] == key.sizes[1]:
-            yield _Axis([1] * outputs, [1] * inputs)
-    elif kernel in ("layer_norm", "rms_norm"):
-        yield _Axis([0] * outputs, [0, *([None] * (inputs - 1))])
-    elif kernel == "channel_norm.apply" or kernel.startswith("pool."):
-        if len(launch.writes()) == 1 and kernel != "pool.scatter":
-            yield from alike((0, 1))
-            padded = kernel == "pool.average" and launch.parameter("padding")[1] != 0  # it counts there
-            if kernel in ("pool.max", "pool.average") and not padded:
-                yield _over_lines(launch, 3, 1, launch.parameter("kernel")[1])
-    elif kernel in ("softmax", "log_softmax"):
-        yield from alike(_without(launch, {launch.parameter("dim") % len(launch.writes()[0].sizes)}))
-    elif kernel.startswith("reduce.") and "reduced" in launch.contract.parameters:
-        mask = launch.parameter("reduced")
-        yield from alike(_without(launch, {d for d in range(64) if mask >> d & 1}))
-    elif kernel == "index_select":
-        dim = launch.parameter("dim")
-        yield _Axis([dim], [None, 0])
-    elif "concatenation" in traits:
-        yield from alike(_without(launch, {launch.parameter("dim")}))
-    elif "elementwise" in traits or kernel == "pointwise.steps":
-        yield from alike(_without(launch, set()))
+    contract = kernels.contract(FUSED_KERNELS[launch.kernel]) if launch.kernel == STEPS else launch.contract
+    outputs = dimensions(contract, True, launch.outputs, launch)
+    inputs = dimensions(contract, False, launch.inputs, launch)
+    for loop in contract.loops:
+        if not holds(loop, contract, launch):
+            continue
+        names = {loop.name, *loop.condition} if len(loop.condition) == 2 else {loop.name}
+        if not loop.name.startswith("*"):
+            axis = _axis(outputs, inputs, names, loop.over)
+            yield axis if loop.kind == "parallel" else replace(axis, lines=_lines(launch, contract, loop))
+        elif loop.kind == "window":
+            first, over = (f"{name}.0" for name in (loop.name, loop.over))
+            yield replace(_axis(outputs, inputs, {first}, over), lines=_lines(launch, contract, loop))
+        else:
+            for label in _by_distance(launch, loop.name, outputs):
+                yield _axis(outputs, inputs, {label}, "")
 
 
-def _over_lines(launch: Launch, dim: int, spatial: int, window: int) -> _Axis:
-    lines = _Lines(spatial, window, launch.parameter("stride")[spatial], launch.parameter("padding")[spatial])
-    outputs = [None if operand is None else dim for operand in launch.outputs]
-    image = next(k for k, operand in enumerate(launch.inputs) if operand is not None)
-    return _Axis(outputs, [dim if k == image else None for k in range(len(launch.inputs))], lines)
+def _axis(outputs: Sequence[Labels], inputs: Sequence[Labels], names: set[str], over: str) -> _Axis:
+    def place(labels: Labels, wanted: set[str]) -> int | None:
+        return next((d for d, label in enumerate(labels) if label in wanted), None)
+
+    return _Axis([place(o, names) for o in outputs], [place(i, {*names, over}) for i in inputs])
 
 
-def _without(launch: Launch, taken: set[int]) -> list[int]:
-    """The dimensions of the result that are not taken, those farthest apart in memory first. None if ranks differ."""
+def _by_distance(launch: Launch, group: str, outputs: Sequence[Labels]) -> list[str]:
+    """The dimensions of a group, those farthest apart in memory first. None if ranks differ."""
     out = launch.writes()[0]
     if any(len(operand.sizes) != len(out.sizes) for operand in (*launch.reads(), *launch.writes())):
         return []
-    return sorted(set(range(len(out.sizes))) - taken, key=lambda d: -out.strides[d])
+    found = [(d, label) for d, label in enumerate(outputs[launch.outputs.index(out)]) if label.startswith(f"{group}.")]
+    return [label for d, label in sorted(found, key=lambda item: -out.strides[item[0]])]
+
+
+def _lines(launch: Launch, contract: kernels.Contract, loop: kernels.Loop) -> _Lines:
+    def of_axis(name: str, absent: int) -> int:
+        return launch.parameter(name)[loop.axis] if name in contract.parameters else absent
+
+    places = size_of(loop.size, contract, launch, loop.axis)
+    return _Lines(loop.axis, (places - 1) * of_axis("dilation", 1) + 1, of_axis("stride", 1), of_axis("padding", 0))
 
 
 def _pieces(launch: Launch, axis: _Axis, cores: int) -> list[tuple[int, int]]:
@@ -142,11 +127,11 @@ def _pieces(launch: Launch, axis: _Axis, cores: int) -> list[tuple[int, int]]:
     places."""
     narrowed = [(operand, d) for operand, d in _with_dims(launch, axis) if operand is not None and d is not None]
     out, dim = narrowed[0]
-    size, matrix = out.sizes[dim], launch.kernel in ("gemm", "convolution")
+    size, matrix = out.sizes[dim], launch.contract.traits & {"product", "convolution"}
     tiled = (matrix and dim != 0) or (not matrix and size >= 2 * LANES) or any(o.strides[d] == 1 for o, d in narrowed)
     step = LANES if tiled and size > 1 and axis.lines is None else 1
     units = -(-size // step)
-    count = min(cores, units)
+    count = max(1, min(cores, units))
     bounds = [min(size, units * i // count * step) for i in range(count + 1)]
     return [(first, end - first) for first, end in zip(bounds, bounds[1:])]
 

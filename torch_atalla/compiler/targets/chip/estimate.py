@@ -20,7 +20,7 @@ from ...program.vector_program import step_table
 from ...schedule.chip_model import ChipModel
 from ...schedule.work import Work, measure
 from .divide import Division, divide
-from .fusion import Fused
+from .fusion import FUSED_KERNELS, STEPS, Fused
 from .image import ALL_CORES
 from .network import Network
 from .select.weights import tiles_beside
@@ -33,7 +33,6 @@ _COUNTS = (  # of atalla_launch_work
     *("vector_ops", "exp_ops", "array_rows", "weight_rows", "packets"),
     *("tiles", "beats", "bytes_read", "bytes_written"),
 )
-_FUSED = {"gemm": "gemm_fused", "convolution": "convolution_fused", "pointwise.steps": "fused"}
 
 
 def estimates(network: Network, chip: ChipModel, ran: Mapping[str, Sequence[int]] | None = None) -> list[int | None]:
@@ -197,7 +196,7 @@ def _as_kernel(part: Launch, whole: Launch) -> Launch:
     if not isinstance(whole, Fused):
         return part
     assert isinstance(part, Fused)
-    pointwise = part.kernel == "pointwise.steps"
+    pointwise = part.kernel == STEPS
     if pointwise and len(whole.parts) == 1 and part is whole:
         return whole.parts[0]
     inputs: list[AnyOperand] = list(part.inputs)
@@ -206,7 +205,7 @@ def _as_kernel(part: Launch, whole: Launch) -> Launch:
     program = Immediate(0, part.compute_dtype)  # it costs nothing
     inputs += [x for x in (part.residual, program) if x is not None]
     compute = torch.float32 if part.kernel == "convolution" else part.compute_dtype  # it has no other form
-    plain = Launch(_FUSED[part.kernel], part.outputs, tuple(inputs), compute, node=part.node)
+    plain = Launch(FUSED_KERNELS[part.kernel], part.outputs, tuple(inputs), compute, node=part.node)
     known = {} if pointwise else part.contract.parameters
     given = {name: part.parameter(name) for name in plain.contract.parameters if name in known}
     after = whole if pointwise else whole.parts[1]

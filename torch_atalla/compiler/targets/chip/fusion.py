@@ -15,6 +15,8 @@ from .kernels.pointwise import Step
 
 MOST_STEPS, MOST_INPUTS = 24, 6
 WITH_EPILOGUE = ("gemm", "convolution")
+STEPS = "pointwise.steps"  # a kernel of the code alone
+FUSED_KERNELS = {"gemm": "gemm_fused", "convolution": "convolution_fused", STEPS: "fused"}  # of the functional engine
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _one(group: list[Launch]) -> Launch:
         made[out] = len(inputs) + len(steps) - 1
     last, joined = group[-1], tuple(_simplify(steps, len(inputs)))
     return Fused(
-        "pointwise.steps",
+        STEPS,
         last.outputs,
         tuple(inputs),
         last.compute_dtype,
