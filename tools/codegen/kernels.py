@@ -285,7 +285,7 @@ class Reader:
         if not isinstance(given, dict):
             raise self.fail(node, f"{what}: loops is `{given}`; expected a mapping of names to kinds")
         names = {term.partition("@")[0] for operand in operands for term in operand.terms()}
-        others = {item.name for item in (*operands, *parameters)}
+        others = {o.name for o in operands} | {p.name for p in parameters}
         found = []
         for name, value in given.items():
             entry = dict(value) if isinstance(value, dict) else {"kind": value}
@@ -298,8 +298,8 @@ class Reader:
             if unknown := ({name} - names) | ((plain | extra) - names - others):
                 raise self.fail(node, f"{what}: loop `{name}`: {', '.join(sorted(unknown))} is no name of an index map")
             if set(entry) - {"over", "axis", "size"} or (kind == "window") != ("over" in entry and "size" in entry):
-                raise self.fail(node, f"{what}: loop `{name}` is `{value}`; expected `parallel`, `parallel if a == b`, or "
-                                      "a mapping with over, axis and size")  # fmt: skip
+                expected = "`parallel`, `parallel if a == b`, or a mapping with over, axis and size"
+                raise self.fail(node, f"{what}: loop `{name}` is `{value}`; expected {expected}")
             for operand in operands:
                 if operand.role == "out" and not operand.optional and not _has(operand, name):
                     raise self.fail(node, f"{what}: operand `{operand.name}` lacks the loop `{name}`")
