@@ -265,3 +265,15 @@ def test_sizes_in_two_forms(
         torch.testing.assert_close(
             tuple(y.cpu() for y in pytree.tree_leaves(program(x.to("atalla")))), tuple(pytree.tree_leaves(module(x)))
         )
+
+
+class Attention(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def test_scale_of_attention_that_depends_on_a_dynamic_size(tmp_path: Path) -> None:
+    """Its number would fix the size. With the fallback, the host runs it at any size."""
+    x, dims = torch.randn(2, 3, 6, 13), [{3: Dim.DYNAMIC}]
+    with pytest.raises(NotImplementedError, match="the scale, a floating-point number, depends on a dynamic size"):
+        load(Attention(), (x,), tmp_path, dims)

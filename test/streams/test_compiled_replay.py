@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+import unittest.mock
 
 import torch
 from torch import nn
@@ -310,6 +312,45 @@ class TestStreamsAndThreads(ReplayCase):
             thread.join()
         for x in self.xs:
             self.same(fresh(x), x.exp() + x)
+
+    def test_while_another_thread_captures_the_same_function(self):
+        """The capture shares the memory of intermediate values with the function, so the call comes after it."""
+        began = threading.Event()
+
+        class Slow(replay.graph):
+            def __exit__(self, *exc_info):
+                began.set()
+                time.sleep(0.2)
+                super().__exit__(*exc_info)
+
+        function = lambda x: (x.exp() + x).sum(1).sin()  # noqa: E731
+        fresh = torch.compile(function, mode="reduce-overhead")
+        for _ in range(2):  # compiled, and run once before the capture
+            self.same(fresh(self.xs[0]), function(self.xs[0]))
+        found = {}
+        thread = threading.Thread(target=lambda: found.update({1: fresh(self.xs[1])}))
+        with unittest.mock.patch.object(replay, "graph", Slow):
+            thread.start()
+            self.assertTrue(began.wait(30))
+            found[2] = fresh(self.xs[2])
+            thread.join()
+        self.assertEqual(len(self.graphs), 2)  # with that of setUp
+        self.same([found[1], found[2]], [function(x) for x in self.xs[1:3]])
+
+    def test_other_sizes_on_other_streams(self):
+        """The function itself runs for them, on another stream than the graph, and in turn with it."""
+        function = lambda x: torch.softmax(x @ x.mT, -1) @ x  # noqa: E731
+        compiled = torch.compile(function, mode="reduce-overhead", dynamic=True)
+        xs = [torch.randn(n, 48).to("atalla") for n in (160, 96) * 8]
+        expected = [function(x) for x in xs]
+        streams = [torch.Stream(device="atalla") for _ in range(2)]
+        found = []
+        torch.atalla.synchronize()
+        for k, x in enumerate(xs):
+            with streams[k % 2]:
+                found.append(compiled(x))
+        torch.atalla.synchronize()
+        self.same(found, expected)
 
 
 class TestState(ReplayCase):

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,9 +28,10 @@ class Replayed:
     `fixed` has the indices of the inputs that are parameters or buffers. The graph reads them in place and is captured
     again if their addresses change. Results are copied out of the graph's memory, so later replays do not change them.
 
-    A graph has one set of inputs and results, so one call at a time uses it, and a call on another stream waits for the
-    previous one on the device. Calls that the graph cannot serve run the function itself: those that come while another
-    thread submits a replay, those with arguments of another layout, and those inside of a capture.
+    A graph has one set of inputs and results, and shares the memory of its intermediate values with the function. So
+    threads submit their calls in turn, and a call on another stream waits for the previous one on the device. Calls
+    that the graph cannot serve run the function itself: those with arguments of another layout, and those inside of a
+    capture.
     """
 
     _boxed_call = True
@@ -38,23 +40,26 @@ class Replayed:
         self._function = function
         self._fixed = sorted(fixed)
         self._device = device
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._warm = False
         self._captures = 0
         self._captured: _Captured | None = None
 
     def __call__(self, args: list[Any]) -> Any:
-        if torch._C._len_torch_dispatch_stack() == 0 and self._lock.acquire(blocking=False):
-            try:
-                with torch.no_grad(), torch.accelerator.device_index(self._device.index):
-                    if not is_current_stream_capturing() and self._prepare(args):
-                        assert self._captured is not None
-                        results = self._captured.replay(args)
-                        args.clear()
-                        return results
-            finally:
-                self._lock.release()
-        return self._function(args)
+        if torch._C._len_torch_dispatch_stack() != 0:
+            return self._function(args)
+        with self._lock:
+            with torch.no_grad(), torch.accelerator.device_index(self._device.index):
+                in_capture = is_current_stream_capturing()
+                if not in_capture and self._prepare(args):
+                    assert self._captured is not None
+                    results = self._captured.replay(args)
+                    args.clear()
+                    return results
+            if in_capture or self._captured is None:
+                return self._function(args)
+            with self._captured.in_turn(torch.accelerator.current_stream(self._device.index)):
+                return self._function(args)
 
     def _prepare(self, args: list[Any]) -> bool:
         """Return whether there is a graph for `args`. Capture it if necessary."""
@@ -112,15 +117,21 @@ class _Captured:
     def replay(self, args: list[Any]) -> tuple[Any, ...]:
         """Submit the copies of the arguments, the graph and the copies of the results to the current stream."""
         stream = torch.accelerator.current_stream()
-        if stream != self._stream:
-            stream.wait_event(self._done)
-            self._keep_for(stream)
-            self._stream = stream
-        try:
+        self._keep_for(stream)
+        with self.in_turn(stream):
             for i, static in zip(self._copied, self._inputs):
                 static.load(args[i])
             self._graph.replay()
             return self._outputs.results(args)
+
+    @contextmanager
+    def in_turn(self, stream: torch.Stream) -> Iterator[None]:
+        """What is submitted to `stream` runs after the previous call, and before the next one."""
+        if stream != self._stream:
+            stream.wait_event(self._done)
+            self._stream = stream
+        try:
+            yield
         finally:
             self._done.record(stream)
 

@@ -10,6 +10,7 @@ import torch
 from torch_atalla.driver.dtypes import FLOATING
 from torch_atalla.loadable.errors import NotNativeError
 
+from ...program.sizes import is_symbolic
 from ..context import LoweringContext, Value
 from ..registry import lowers
 from ..shape.views import is_view
@@ -34,6 +35,8 @@ def scaled_dot_product_attention(
     if query.ndim < 2 or any(item.ndim != query.ndim for item in (key, value)):
         raise NotNativeError(f"ranks {query.ndim}, {key.ndim}, {value.ndim} not taken")
     if scale is None:
+        if is_symbolic(query.shape[-1]):  # math.sqrt would fix the size
+            raise NotNativeError("the scale, a floating-point number, depends on a dynamic size; pass `scale`")
         scale = 1.0 / sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     sizes = tuple(node.meta["val"].shape)
     lead = query.shape[:-2]
