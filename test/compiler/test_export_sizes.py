@@ -21,6 +21,7 @@ from torch.utils._sympy.functions import FloorDiv
 import torch_atalla
 from torch_atalla.compiler.program.layouts import dense_meta, exact_meta
 from torch_atalla.compiler.program.sizes import normal_form
+from torch_atalla.loadable.errors import UnsupportedOpsError
 from torch_atalla.testing.opinfo import to_device
 
 X = torch.randn(3, 4)
@@ -275,5 +276,5 @@ class Attention(nn.Module):
 def test_scale_of_attention_that_depends_on_a_dynamic_size(tmp_path: Path) -> None:
     """Its number would fix the size. With the fallback, the host runs it at any size."""
     x, dims = torch.randn(2, 3, 6, 13), [{3: Dim.DYNAMIC}]
-    with pytest.raises(NotImplementedError, match="the scale, a floating-point number, depends on a dynamic size"):
+    with pytest.raises(UnsupportedOpsError, match="the scale, a floating-point number, depends on a dynamic size"):
         load(Attention(), (x,), tmp_path, dims)
