@@ -160,7 +160,7 @@ site-if-possible: build
 scalesim: build
 	-$(PY) -m benchmarks.validation.scalesim_runner
 
-# Random programs: the number, not the time, so that every machine runs the same ones (about four minutes on two cores).
+# Random programs: the number, not the time, so that every machine runs the same ones (about seven minutes on two cores).
 # The loader's fuzzer needs clang.
 fuzz-short: build
 	$(PY) -W ignore -m tools.fuzz_graphs --count 500 --no-shrink

@@ -102,7 +102,7 @@ def _axis(outputs: Sequence[Labels], inputs: Sequence[Labels], names: set[str], 
     def place(labels: Labels, wanted: set[str]) -> int | None:
         return next((d for d, label in enumerate(labels) if label in wanted), None)
 
-    return _Axis([place(o, names) for o in outputs], [place(i, {*names, over}) for i in inputs])
+    return _Axis([place(o, names) for o in outputs], [place(i, {*names, over} - {""}) for i in inputs])
 
 
 def _by_distance(launch: Launch, group: str, outputs: Sequence[Labels]) -> list[str]:
