@@ -46,7 +46,10 @@ def transposed_convolution(g: Builder) -> str:
     x = _contiguous_float16(x, dims, groups, dtype)
     weight = g.parameter((c, g.rng.choice([1, 2, 4]), *[g.rng.choice([1, 2, 3]) for _ in range(dims)]), dtype, 0.3)
     stride = g.rng.choice([1, 2])
-    extra = f"output_padding={g.rng.randint(0, stride - 1)}, groups={groups}, dilation={g.rng.choice([1, 1, 2])}"
+    output_padding, dilation = g.rng.randint(0, stride - 1), g.rng.choice([1, 1, 2])
+    if dtype.itemsize == 2:  # oneDNN ends the process for some dilated ones on CPUs with AMX
+        dilation = 1
+    extra = f"output_padding={output_padding}, groups={groups}, dilation={dilation}"
     return f"F.{g.name}({x}, {weight}, None, stride={stride}, padding={g.rng.choice([0, 1])}, {extra})"
 
 
