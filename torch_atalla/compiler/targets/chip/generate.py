@@ -13,7 +13,7 @@ from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
 from .divide import Division
 from .estimate import worthwhile
-from .fusion import fuse
+from .fusion import Fused, fuse
 from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
@@ -150,6 +150,8 @@ def _vector(selection: Selection, launch: Launch) -> None:
 
 
 def _routine(selection: Selection, launch: Launch) -> None:
+    if isinstance(launch, Fused) and (launch.activation is not None or launch.residual is not None):
+        raise Unsupported("the scalar core takes no epilogue")  # of a divided launch, whose parts are not at hand
     body = routine_of(launch)
     if body is None:
         raise Unsupported(WITHOUT_ROUTINE.get(launch.kernel, "the scalar core has no such routine"))
