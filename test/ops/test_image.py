@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import random
 
 import pytest
 import torch
@@ -94,6 +95,23 @@ def test_resample(layout, mode, dtype):
             agree(F.interpolate, x, mode=mode, align_corners=True, **kwargs)
             if dtype != torch.bfloat16:
                 agree(F.interpolate, x, mode=mode, antialias=True, **kwargs)
+
+
+@pytest.mark.parametrize("mode", ["linear", "bilinear", "trilinear", "bicubic", "antialias"])
+def test_weights_of_0(mode):
+    """An infinity is NaN where the CPU's weight of it is 0: positions and weights are rounded as there. Sizes change, since
+    the CPU gives NaN of each infinity where they do not."""
+    torch.manual_seed(0)
+    rng = random.Random(0)
+    dims = {"linear": 1, "trilinear": 3}.get(mode, 2)
+    options = {"mode": "bicubic", "antialias": True} if mode == "antialias" else {"mode": mode}
+    for _ in range(60):
+        sizes = [rng.randint(2, 12) for _ in range(dims)]
+        target = [rng.choice([n for n in range(2, 13) if n != size]) for size in sizes]
+        x = torch.randn(1, 2, *sizes)
+        x[torch.rand(x.shape) < 0.08] = float("inf")
+        expected, actual = (F.interpolate(t, target, **options).cpu() for t in (x, x.to("atalla")))
+        torch.testing.assert_close(actual, expected, equal_nan=True, msg=f"{sizes} to {target}")
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])

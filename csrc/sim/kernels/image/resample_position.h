@@ -24,10 +24,14 @@ inline T sample_scale(int64_t in, int64_t out, bool align_corners, double factor
   return out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
 }
 
+inline float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
 template <class T>
 inline T sample_position(T scale, int64_t index, bool align_corners, bool cubic) {
   if (align_corners) return scale * static_cast<T>(index);
-  const T x = scale * (static_cast<T>(index) + T(0.5)) - T(0.5);
+  // With one rounding, as upstream's kernels are compiled: a weight that becomes 0 makes an infinity NaN.
+  const T x = multiply_add(scale, static_cast<T>(index) + T(0.5), T(-0.5));
   return !cubic && x < T(0) ? T(0) : x;
 }
 

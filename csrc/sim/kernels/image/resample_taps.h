@@ -111,14 +111,15 @@ inline int filter_size(Filter f) {
   }
 }
 
-// Keys' cubic convolution: |x| < 1, and 1 <= |x| < 2.
+// Keys' cubic convolution: |x| < 1, and 1 <= |x| < 2. Rounded as upstream's kernels are compiled: a weight that becomes 0
+// makes an infinity NaN.
 template <class T>
 inline T cubic_near(T x, T a) {
-  return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return multiply_add(multiply_add(a + 2, x, -(a + 3)) * x, x, T(1));
 }
 template <class T>
 inline T cubic_far(T x, T a) {
-  return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return multiply_add(multiply_add(multiply_add(a, x, -5 * a), x, 8 * a), x, -4 * a);
 }
 
 // The filters of antialiased resampling, which are Pillow's; `keys` -0.75 is OpenCV's choice for the other cubic one.

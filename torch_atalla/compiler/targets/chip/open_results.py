@@ -33,6 +33,12 @@ _EQUALITY = (aten.eq.Tensor, aten.eq.Scalar, aten.ne.Tensor, aten.ne.Scalar)
 _PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.matmul: 0, aten.addmm: 1, aten.baddbmm: 1, aten.addbmm: 1}
 
 
+_RESAMPLING = {
+    *(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d, aten.upsample_bicubic2d),
+    *(aten._upsample_bilinear2d_aa, aten._upsample_bicubic2d_aa),
+}
+
+
 @dataclass(frozen=True)
 class Rounding:
     """What rounding decides: by node, where it may make a number 0 (a sum that cancels), and how far apart numbers may
@@ -85,6 +91,8 @@ def spread(op: Any, args: Any, result: Any) -> Any:
         return _spread_columns(args[2], _spread_scores(args[0], args[1], result))
     if op is aten._scaled_dot_product_flash_attention_for_cpu:
         return (_spread_columns(args[2], _spread_scores(args[0], args[1], result[0])), *result[1:])
+    if op in _RESAMPLING:
+        return _spread_taps(op, args, result)
     if op is aten.convolution:
         return _spread_windows(args[0], args[1], result)
     return result
@@ -102,6 +110,18 @@ def _converted(source: torch.Tensor, value: torch.Tensor, generator: torch.Gener
     limits = torch.iinfo(value.dtype)
     inside = (source >= limits.min) & (source <= limits.max)
     return torch.where(inside, value, _any_of((0, 1), value, generator))
+
+
+def _spread_taps(op: Any, args: Any, result: torch.Tensor) -> torch.Tensor:
+    """Whether a tap at the end of a filter has the weight 0 or what rounding left of it decides what an infinity gives,
+    and infinities of opposite weights are NaN or not by their order."""
+    special = ~args[0].isfinite()
+    if not bool(special.any()):
+        return result
+    for dim in range(2, special.ndim):  # and the places beside them
+        special = special | special.roll(1, dim) | special.roll(-1, dim)
+    reached = op(torch.where(special, nan, 0.0).to(args[0].dtype), *args[1:]).isnan()
+    return torch.where(reached, nan, result)
 
 
 def _spread_product(matrix: torch.Tensor, result: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import floor
 
 import torch
@@ -44,10 +45,11 @@ def taps(launch: Launch, kind: str, first: int, k: int) -> tuple[list[list[int]]
 def _plain(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[Taps]:
     if kind == "linear" and size == target:
         return [[(i, 1.0), (i, 0.0)] for i in range(target)]
-    step = (size - 1) / max(target - 1, 1) if align else 1 / scale if scale else size / target
+    step = _float32((size - 1) / max(target - 1, 1) if align else 1 / scale if scale else size / target)
     lines = []
     for i in range(target):
-        position = step * i if align else step * (i + 0.5) - 0.5
+        # In float32 with one rounding, as upstream's kernels are compiled: a weight of 0 makes an infinity NaN.
+        position = _float32(step * i if align else Fraction(step) * Fraction(2 * i + 1, 2) - Fraction(1, 2))
         position = max(position, 0.0) if kind == "linear" else position
         place = min(floor(position), size - 1)
         share = min(max(position - place, 0.0), 1.0)
@@ -55,6 +57,10 @@ def _plain(kind: str, size: int, target: int, align: bool, scale: float | None) 
         begin = place if kind == "linear" else place - 1
         lines.append([(min(max(begin + j, 0), size - 1), weight) for j, weight in enumerate(near)])
     return lines
+
+
+def _float32(x: float | Fraction) -> float:
+    return float(torch.tensor(float(x), dtype=torch.float32))
 
 
 def _cubic(t: float) -> list[float]:
@@ -76,8 +82,10 @@ def _antialiased(kind: str, size: int, target: int, align: bool, scale: float | 
         raise Unsupported(f"resampling by {kind}")
     # Two columns: with one, upstream's antialiased resampling gives the first row everywhere.
     columns = torch.eye(size, dtype=torch.float64).view(1, size, size, 1).expand(1, size, size, 2).contiguous()
-    matrix = ops[kind](columns, [target, 2], align, scale, None)[0, :, :, 0]  # [i, o]: of input i in result o
-    return [[(i, float(matrix[i, o])) for i in torch.nonzero(matrix[:, o]).flatten().tolist()] for o in range(target)]
+    marks = torch.where(columns == 1, torch.nan, 0.0)  # which a weight of 0 keeps
+    matrix, marked = (ops[kind](x, [target, 2], align, scale, None)[0, :, :, 0] for x in (columns, marks))
+    taken = marked.isnan()  # [i, o]: input i in result o
+    return [[(i, float(matrix[i, o])) for i in torch.nonzero(taken[:, o]).flatten().tolist()] for o in range(target)]
 
 
 def _fill_up(lines: list[Taps], halve: bool) -> None:
