@@ -188,6 +188,7 @@ fuzz-loader: build
 lint: $(VENV)/lint.stamp build/prose/installed.stamp
 	$(PY) -m tools.codegen.c_abi
 	$(PY) -m tools.codegen.loadable_records
+	$(PY) -m tools.codegen.tile.python
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -201,6 +202,7 @@ docs: build
 	$(PY) -m tools.codegen.chip_docs
 	$(PY) -m tools.codegen.isa_docs
 	$(PY) -m tools.codegen.kernels_docs
+	$(PY) -m tools.codegen.tile.docs
 	$(PY) -m tools.codegen.code_size
 	$(PY) -m tools.codegen.suites
 	$(PY) -m tools.codegen.tutorial
@@ -266,4 +268,4 @@ bench-compile: build $(VENV)/demo.stamp
 	$(PY) -m benchmarks.compile --write-docs
 
 clean:
-	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/loadable/file/format.py torch_atalla/*.so *.egg-info
+	rm -rf build torch_atalla/lib torch_atalla/include torch_atalla/_generated torch_atalla/driver/c_abi.py torch_atalla/loadable/file/format.py torch_atalla/compiler/tile/step_types.py torch_atalla/*.so *.egg-info

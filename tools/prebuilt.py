@@ -15,7 +15,7 @@ from tools.source_digest import digest
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ("torch_atalla/lib/", "torch_atalla/bin/", "torch_atalla/include/", "torch_atalla/share/",
             "torch_atalla/_generated/", "torch_atalla/driver/c_abi.py",
-            "torch_atalla/loadable/file/format.py")  # fmt: skip
+            "torch_atalla/loadable/file/format.py", "torch_atalla/compiler/tile/step_types.py")  # fmt: skip
 
 folder_name = runpy.run_path(str(ROOT / "torch_atalla/driver/torch_versions.py"))["folder_name"]
 

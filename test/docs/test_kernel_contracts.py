@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch_atalla
 from tools.codegen import kernels, kernels_cpp, kernels_docs, kernels_json, model
+from tools.codegen.tile import docs as tile_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -169,3 +170,7 @@ class TestTable(unittest.TestCase):
     def test_page_is_up_to_date(self):
         text = kernels_docs.PAGE.read_text()
         self.assertEqual(kernels_docs.page(text, self.entries), text, "run `make docs`")
+
+    def test_page_of_tile_programs(self):
+        text = tile_docs.PAGE.read_text()
+        self.assertEqual(tile_docs.page(text, tile_docs.load()), text, "run `make docs`")

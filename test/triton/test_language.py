@@ -14,8 +14,8 @@ import language_kernels as kernels  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 from torch_atalla.compiler.tile import lower  # noqa: E402
+from torch_atalla.compiler.tile import step_types as kinds  # noqa: E402
 from torch_atalla.compiler.tile.fuse import fused  # noqa: E402
-from torch_atalla.compiler.tile.steps import Step, code  # noqa: E402
 from torch_atalla.compiler.tile.ttir import parse  # noqa: E402
 
 DEVICE = "atalla"
@@ -377,26 +377,27 @@ class TestLanguage(TestCase):
         """A difference is computed by the exp that alone reads it, and what a store alone reads by the store."""
         slots = [(torch.float32, 1), *[(torch.float32, 64)] * 4, (torch.int64, 1), (torch.int32, 64)]
         one, x, difference, power, out, base, offsets = range(7)
-        sub = Step("arithmetic", [difference, x, one, code("TileArithmetic", "sub")], [difference, x, one])
-        exp = Step("exp", [power, difference], [power, difference])
-        twice = Step("arithmetic", [out, power, power, code("TileArithmetic", "add")], [out, power, power])
-        store = Step("store", [base, offsets, 4, out, -1, 7], [base, offsets, out])
-        fill, empty = Step("fill", [one, 0], [one]), Step("branch", [base], [base], [[], []])
-
-        def words(steps):
-            return [(step.op, step.words[1:]) for step in fused(steps, slots)]
+        sub, exp = kinds.Arithmetic(difference, x, one, "sub"), kinds.Exp(power, difference)
+        twice, store = kinds.Arithmetic(out, power, power, "add"), kinds.Store(base, offsets, 4, out, -1, 7)
+        fill, empty = kinds.Fill(one, 0), kinds.Branch(base, [], [])
 
         self.assertEqual(
-            words([sub, exp, twice, store]),
-            [("exp", [x, one]), ("store", [offsets, 4, out, -1, 7, code("TileArithmetic", "add"), power, power])],
+            fused([sub, exp, twice, store], slots),
+            [
+                kinds.Exp(power, x, kinds.ExpShifted(one)),
+                kinds.Store(base, offsets, 4, out, -1, 7, made=kinds.StoreMade("add", power, power)),
+            ],
         )
-        kept = ["arithmetic", "exp"]
-        self.assertEqual([op for op, _ in words([sub, exp, Step("print", [0, difference], [difference])])][:2], kept)
-        self.assertEqual([op for op, _ in words([sub, fill, exp])], ["arithmetic", "fill", "exp"])
-        self.assertEqual([op for op, _ in words([sub, empty, exp])], ["arithmetic", "branch", "exp"])
-        inside = Step("loop", [base] * 4, [base] * 4, [[sub, exp]], repeats=True)
-        self.assertEqual(fused([inside], slots)[0].bodies[0][0].words, [power, x, one])
-        inside = Step("reduce", [1, 64, 1], [], [[sub, exp]], repeats=True)
+
+        def ops(steps):
+            return [step.op for step in fused(steps, slots)]
+
+        self.assertEqual(ops([sub, exp, kinds.Print(0, difference)])[:2], ["arithmetic", "exp"])
+        self.assertEqual(ops([sub, fill, exp]), ["arithmetic", "fill", "exp"])
+        self.assertEqual(ops([sub, empty, exp]), ["arithmetic", "branch", "exp"])
+        inside = kinds.Loop(base, base, base, base, 0, [sub, exp])
+        self.assertEqual(fused([inside], slots)[0].body, [kinds.Exp(power, x, kinds.ExpShifted(one))])
+        inside = kinds.Reduce(1, 64, [], [], [], [], [], [sub, exp])
         self.assertEqual(len(fused([inside], slots)[0].bodies[0]), 2)
 
     def test_errors_name_their_line(self):

@@ -25,6 +25,9 @@ from . import (
     vector_table,
 )
 from .files import write
+from .tile import cpp as tile_cpp
+from .tile import python as tile_python
+from .tile import steps as tile_steps
 
 OPS = "csrc/aten/atalla_native_functions.yaml"
 
@@ -46,6 +49,9 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     write(out / "kernel_shape_texts.inc", kernels_cpp.shapes(contracts.kernels))
     write(out / "kernel_operands.h", kernels_cpp.operands(contracts.kernels))
     write(out / "kernel_parameters.h", kernels_cpp.parameters(contracts))
+    tile_words = tile_steps.load(root / tile_steps.TABLE, contracts.enums)
+    write(out / "tile_steps.h", tile_cpp.cpp(tile_words))
+    write(root / tile_python.PYTHON, tile_python.python(tile_words))
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))

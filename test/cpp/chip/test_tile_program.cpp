@@ -6,6 +6,7 @@
 #include "check.h"
 #include "kernel_parameters.h"
 #include "kernels/harness.h"
+#include "tile_steps.h"
 
 using namespace kernel_test;
 using atalla::TileArithmetic;

@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 
-from ..program.support import generated
 from ..program.vector_program import step_table
-from .steps import Step, TileProgram, signed_hash
+from . import step_types as kinds
+from .steps import TileProgram, signed_hash
+from .words import Step
 
 SAMPLES = 8
-ROW_STORE_WORDS = 10  # of a store of rows, whose numbers are words 8 and 9
-MADE_STORE_WORDS = 9  # of a store that computes what it stores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +80,6 @@ def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int]
 
 
 @functools.cache
-def _names(enum: str) -> dict[int, str]:
-    return dict(enumerate(generated("kernel_enums.json", "table of enums")[enum]))
-
-
-@functools.cache
 def _formulas() -> dict[int, tuple[int, int]]:
     """Vector and exp instructions of the pointwise kernels by the hash of their name."""
     return {signed_hash(name): (kind.vector_ops, kind.exp_ops) for name, kind in step_table().items()}
@@ -124,71 +118,90 @@ class _Counter:
         return cost
 
     def step(self, step: Step, cost: Cost) -> None:
-        w = step.words
-        if step.op in ("load", "store", "atomic", "compare_and_swap"):
-            value = w[3] if step.op == "store" else w[0]
-            count = self.size(value)
-            if step.op == "store":  # one value may be for all places
-                count = max(count, w[8] * w[9] if len(w) == ROW_STORE_WORDS else self.size(w[0 if w[1] < 0 else 1]))
-            moved = count * self.program.slots[value][0].itemsize
-            if step.op != "store":
-                cost.bytes_read += moved
-                self.known.pop(w[0], None)
-            if step.op != "load":
-                cost.bytes_written += moved
-            cost.tiles += -(-count // self.chip.tile)
-            cost.vector_ops += self.vectors(count) * (2 if step.op == "store" and len(w) == MADE_STORE_WORDS else 1)
-        elif step.op == "dot":
-            batch, m, n, k = w[4:8]
-            passes = batch * -(-k // self.chip.rows) * -(-n // self.chip.columns)
-            cost.macs += batch * m * n * k
-            cost.array_rows += m * passes
+        if isinstance(step, (kinds.Load, kinds.Store, kinds.Atomic, kinds.CompareAndSwap)):
+            self._access(step, cost)
+        elif isinstance(step, kinds.Dot):
+            passes = step.batches * -(-step.k // self.chip.rows) * -(-step.n // self.chip.columns)
+            cost.macs += step.batches * step.m * step.n * step.k
+            cost.array_rows += step.m * passes
             cost.weight_rows += self.chip.columns * passes
-        elif step.op in ("reduce", "scan"):
+        elif isinstance(step, (kinds.Reduce, kinds.Scan)):
             self._combination(step, cost)
-        elif step.op == "loop":
+        elif isinstance(step, kinds.Loop):
             self._loop(step, cost)
-        elif step.op == "while_loop":
-            cost.add(self.steps(step.bodies[0]))
-            cost.add(self.steps(step.bodies[1]))
-        elif step.op == "branch":
+        elif isinstance(step, kinds.WhileLoop):
+            cost.add(self.steps(step.test))
+            cost.add(self.steps(step.body))
+        elif isinstance(step, kinds.Branch):
             self._branch(step, cost)
-        elif step.op not in ("require", "print"):
+        elif not isinstance(step, (kinds.Require, kinds.Print)):
             self._elements(step, cost)
 
+    def _access(self, step: kinds.Load | kinds.Store | kinds.Atomic | kinds.CompareAndSwap, cost: Cost) -> None:
+        value = step.stored if isinstance(step, kinds.Store) else step.out
+        count = self.size(value)
+        if isinstance(step, kinds.Store):  # one value may be for all places
+            places = self.size(step.base if step.offsets < 0 else step.offsets)
+            count = max(count, places if step.rows is None else step.rows.rows * step.rows.columns)
+        moved = count * self.program.slots[value][0].itemsize
+        if not isinstance(step, kinds.Store):
+            cost.bytes_read += moved
+            self.known.pop(value, None)
+        if not isinstance(step, kinds.Load):
+            cost.bytes_written += moved
+        cost.tiles += -(-count // self.chip.tile)
+        cost.vector_ops += self.vectors(count) * (2 if isinstance(step, kinds.Store) and step.made is not None else 1)
+
     def _elements(self, step: Step, cost: Cost) -> None:
-        out = step.words[0]
+        out = step.values[0]
         if self.size(out) == 1:
             cost.packets += 1
-            self._scalar(step)
+            self._scalar(step, out)
             return
         vectors = self.vectors(self.size(out))
-        if step.op in ("formula", "exp"):
-            formula = step.words[1] if step.op == "formula" else signed_hash("pointwise.exp")
+        if isinstance(step, (kinds.Formula, kinds.Exp)):
+            formula = step.kernel if isinstance(step, kinds.Formula) else signed_hash("pointwise.exp")
             vector_ops, exp_ops = _formulas().get(formula, (1, 0))
-            cost.vector_ops += vectors * (vector_ops + int(step.op == "exp" and len(step.words) > 2))
+            cost.vector_ops += vectors * (vector_ops + int(isinstance(step, kinds.Exp) and step.shifted is not None))
             cost.exp_ops += vectors * exp_ops
         else:
             cost.vector_ops += vectors
 
-    def _scalar(self, step: Step) -> None:
-        w, out = step.words, step.words[0]
-        rule = _SCALAR.get(step.op)
-        found = rule(self, w) if rule is not None else None
+    def _scalar(self, step: Step, out: int) -> None:
+        found = self._integer(step)
         if found is None:
             self.known.pop(out, None)
         else:
             self.known[out] = found
 
-    def _combination(self, step: Step, cost: Cost) -> None:
-        lanes, length = step.words[:2]
-        rounds = max(length - 1, 1).bit_length()
-        elements = lanes * length if step.op == "reduce" else lanes * length * rounds
-        ops = sum(1 for inner in step.bodies[0] if inner.op not in ("copy", "fill"))
+    def _integer(self, step: Step) -> int | None:
+        """What a step computes, if it is an integer that does not depend on data."""
+        if isinstance(step, kinds.Fill):
+            return step.bits
+        if isinstance(step, kinds.ProgramId):
+            return self.instance[step.dimension]
+        if isinstance(step, kinds.ProgramCount):
+            return self.grid[step.dimension]
+        if isinstance(step, kinds.Arithmetic):
+            a, b, f = self.known.get(step.a), self.known.get(step.b), _INTEGERS.get(step.kind)
+            return None if a is None or b is None or f is None else f(a, b)
+        if isinstance(step, kinds.Select):
+            condition = self.known.get(step.condition)
+            return None if condition is None else self.known.get(step.a if condition else step.b)
+        if isinstance(step, (kinds.Convert, kinds.Copy)):
+            dtypes = [self.program.slots[value][0] for value in (step.out, step.source)]
+            are_integers = all(dtype in _INTEGER_DTYPES for dtype in dtypes)
+            return self.known.get(step.source) if are_integers and self.size(step.source) == 1 else None
+        return None
+
+    def _combination(self, step: kinds.Reduce | kinds.Scan, cost: Cost) -> None:
+        rounds = max(step.length - 1, 1).bit_length()
+        elements = step.lanes * step.length * (1 if isinstance(step, kinds.Reduce) else rounds)
+        ops = sum(1 for inner in step.combination if not isinstance(inner, (kinds.Copy, kinds.Fill)))
         cost.vector_ops += ops * self.vectors(elements)
 
-    def _loop(self, step: Step, cost: Cost) -> None:
-        first, bound, by = (self.known.get(v) for v in step.words[1:4])
+    def _loop(self, step: kinds.Loop, cost: Cost) -> None:
+        first, bound, by = (self.known.get(v) for v in (step.first, step.bound, step.step))
         rounds: float = 1
         if first is not None and bound is not None and by is not None and by > 0:
             rounds = max(0, -(-(bound - first) // by))
@@ -199,20 +212,20 @@ class _Counter:
         at = {first, None if first is None or by is None else first + int(rounds - 1) * by}
         for position in at:  # the first and the last round, which stand for those between
             self.known = dict(kept)
-            self._forget(step.bodies[0])
+            self._forget(step.body)
             if position is None:
-                self.known.pop(step.words[0], None)
+                self.known.pop(step.index, None)
             else:
-                self.known[step.words[0]] = position
-            costs.append(self.steps(step.bodies[0]))
+                self.known[step.index] = position
+            costs.append(self.steps(step.body))
         for one in costs:
             cost.add(one, rounds / len(costs))
-        self._forget(step.bodies[0])
+        self._forget(step.body)
 
-    def _branch(self, step: Step, cost: Cost) -> None:
-        condition = self.known.get(step.words[0])
+    def _branch(self, step: kinds.Branch, cost: Cost) -> None:
+        condition = self.known.get(step.condition)
         if condition is not None:
-            cost.add(self.steps(step.bodies[0 if condition else 1]))
+            cost.add(self.steps(step.taken if condition else step.otherwise))
             return
         for body in step.bodies:
             cost.add(self.steps(body), 0.5)
@@ -221,17 +234,11 @@ class _Counter:
     def _forget(self, steps: list[Step]) -> None:
         """What steps write that may run another number of times."""
         for step in steps:
-            if step.op not in ("store", "require", "print", "loop", "while_loop", "branch", "fill") and step.words:
-                self.known.pop(step.words[0], None)
+            if not isinstance(step, kinds.Fill):
+                for value in step.ids("out", "state"):
+                    self.known.pop(value, None)
             for body in step.bodies:
                 self._forget(body)
-
-
-def _binary(counter: _Counter, w: list[int]) -> int | None:
-    a, b = counter.known.get(w[1]), counter.known.get(w[2])
-    kind = _names("TileArithmetic")[w[3]]
-    f = _INTEGERS.get(kind)
-    return None if a is None or b is None or f is None else f(a, b)
 
 
 def _divide(a: int, b: int) -> int:
@@ -248,25 +255,4 @@ _INTEGERS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def _select(counter: _Counter, w: list[int]) -> int | None:
-    condition = counter.known.get(w[1])
-    return None if condition is None else counter.known.get(w[2] if condition else w[3])
-
-
 _INTEGER_DTYPES = (torch.bool, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def _same(counter: _Counter, w: list[int]) -> int | None:
-    is_integer = counter.program.slots[w[0]][0] in _INTEGER_DTYPES and counter.program.slots[w[1]][0] in _INTEGER_DTYPES
-    return counter.known.get(w[1]) if is_integer and counter.size(w[1]) == 1 else None
-
-
-_SCALAR: dict[str, Callable[[_Counter, list[int]], int | None]] = {
-    "fill": lambda counter, w: w[1],
-    "program_id": lambda counter, w: counter.instance[w[1]],
-    "program_count": lambda counter, w: counter.grid[w[1]],
-    "arithmetic": _binary,
-    "select": _select,
-    "convert": _same,
-    "copy": _same,
-}

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 
-from .steps import Step, code
+from .step_types import Arithmetic, Exp, ExpShifted, Reduce, Scan, Store, StoreMade
+from .words import Step
 
-STORE_WORDS = 6  # of a store that is not to a tile of rows
 Slots = Sequence[tuple[torch.dtype, int]]
 
 
@@ -32,18 +32,23 @@ def _count(steps: list[Step], uses: Counter[int]) -> None:
 def _fused(steps: list[Step], slots: Slots, uses: Counter[int]) -> list[Step]:
     found: list[Step] = []
     for step in steps:
-        if step.bodies and step.op not in ("reduce", "scan"):  # a combination works on some of its elements
-            step = dataclasses.replace(step, bodies=[_fused(body, slots, uses) for body in step.bodies])
-        joined = None
-        if step.op == "exp" or (step.op == "store" and len(step.words) == STORE_WORDS):
-            value = step.words[1 if step.op == "exp" else 3]
-            at = _maker(found, value) if uses[value] == 2 and slots[value][1] > 1 else None
-            if at is not None:
-                joined = _joined(found[at], step, slots)
+        if step.bodies and not isinstance(step, (Reduce, Scan)):  # a combination works on some of its elements
+            step = step.with_bodies([_fused(body, slots, uses) for body in step.bodies])
+        value = _single_source(step)
+        at = _maker(found, value) if value is not None and uses[value] == 2 and slots[value][1] > 1 else None
+        maker = None if at is None else found[at]
+        joined = _joined(maker, step, slots) if isinstance(maker, Arithmetic) else None
         if joined is not None and at is not None:
             del found[at]
         found.append(joined or step)
     return found
+
+
+def _single_source(step: Step) -> int | None:
+    """The value that a step may compute itself."""
+    if isinstance(step, Exp):
+        return step.source
+    return step.stored if isinstance(step, Store) and step.rows is None else None
 
 
 def _maker(steps: list[Step], value: int) -> int | None:
@@ -51,19 +56,18 @@ def _maker(steps: list[Step], value: int) -> int | None:
     written: set[int] = set()
     for at in range(len(steps) - 1, -1, -1):
         step = steps[at]
-        if step.op == "arithmetic" and step.words[0] == value:
-            return None if written & set(step.words[1:3]) else at
+        if isinstance(step, Arithmetic) and step.out == value:
+            return None if written & {step.a, step.b} else at
         if step.bodies:
             return None
-        written.update(step.values[:1])
+        written.update(step.ids("out", "state"))
     return None
 
 
-def _joined(maker: Step, step: Step, slots: Slots) -> Step | None:
-    out, a, b, kind = maker.words
-    if step.op == "store":
-        return Step("store", [*step.words, kind, a, b], [*step.values, a, b])
-    whole = slots[a][1] == slots[out][1] and slots[b][1] == 1
-    if kind != code("TileArithmetic", "sub") or not whole:
+def _joined(maker: Arithmetic, step: Step, slots: Slots) -> Step | None:
+    if isinstance(step, Store):
+        return dataclasses.replace(step, made=StoreMade(maker.kind, maker.a, maker.b))
+    whole = slots[maker.a][1] == slots[maker.out][1] and slots[maker.b][1] == 1
+    if maker.kind != "sub" or not whole or not isinstance(step, Exp):
         return None
-    return Step("exp", [step.words[0], a, b], [step.words[0], a, b])
+    return Exp(step.out, maker.a, ExpShifted(maker.b))

@@ -18,7 +18,8 @@ from torch._prims_common import clone_preserve_strides
 
 from ...driver.extension import _C
 from .cost import Geometry, cost_of
-from .steps import ARGUMENT_WORDS, TileProgram
+from .step_types import ArgumentWords
+from .steps import TileProgram
 from .stored import unpack
 
 MOST_TENSORS = 11  # operands of a launch without the program
@@ -190,7 +191,7 @@ class LoadedProgram:
         integers = {}
         for i, argument in enumerate(self.program.arguments):
             operand, number = words[argument.position]
-            at = self.argument_offset + ARGUMENT_WORDS * i
+            at = self.argument_offset + len(ArgumentWords.kinds) * i
             filled[at + 1], filled[at + 2] = operand, number
             if operand < 0 and not self.program.slots[argument.value][0].is_floating_point:
                 integers[argument.value] = number

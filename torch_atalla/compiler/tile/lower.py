@@ -13,7 +13,9 @@ from . import arithmetic
 from .fuse import fused
 from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
 from .provenance import written_arguments
-from .steps import FLOAT8, STORED, Argument, Step, TileProgram, code, signed_hash
+from .step_types import Arithmetic, Branch, Convert, Copy, Fill, Formula, FromFloat8, Select, ToFloat8, View
+from .steps import FLOAT8, STORED, Argument, TileProgram, signed_hash
+from .words import Step
 
 HALF = ("f16", "bf16")
 
@@ -62,7 +64,7 @@ class Lowering:
         self.functions = functions
         self.slots: list[tuple] = []
         self.steps: list[Step] = []
-        self.constants: dict[tuple, Step] = {}  # by dtype and bits
+        self.constants: dict[tuple, Fill] = {}  # by dtype and bits
         self.depth = 0  # of combinations
         self.texts: list[str] = []
         self.bound: dict[Value, Tile] = {}
@@ -96,8 +98,8 @@ class Lowering:
         self.slots.append((STORED[kind.element], 1 if one else kind.count))
         return Tile(len(self.slots) - 1, kind, one or kind.count == 1)
 
-    def emit(self, op: str, words: Sequence[int], values: Sequence[int]) -> None:
-        self.steps.append(Step(op, list(words), [v for v in values if v >= 0]))
+    def emit(self, step: Step) -> None:
+        self.steps.append(step)
 
     def of(self, value: Value) -> Tile:
         places = self.places.get(value)
@@ -120,16 +122,15 @@ class Lowering:
         key = STORED[kind.element], bits
         if key not in self.constants:
             tile = self.new(kind, one=True)
-            self.constants[key] = Step("fill", [tile.id, bits], [tile.id])
-        return Tile(self.constants[key].words[0], kind, True)
+            self.constants[key] = Fill(tile.id, bits)
+        return Tile(self.constants[key].out, kind, True)
 
     def full(self, tile: Tile) -> Tile:
         """The tile with all its elements."""
         if not tile.one or tile.type.count == 1:
             return tile
-        n = tile.type.count
         out = self.new(tile.type)
-        self.emit("view", [out.id, tile.id, 1, 0, n, 0], [out.id, tile.id])
+        self.emit(View(out.id, tile.id, 0, [tile.type.count], [0]))
         return out
 
     def settled(self, tile: Tile) -> Tile:
@@ -137,7 +138,7 @@ class Lowering:
         if tile.id not in self.carried:
             return tile
         out = self.new(tile.type, tile.one)
-        self.emit("copy", [out.id, tile.id], [out.id, tile.id])
+        self.emit(Copy(out.id, tile.id))
         return out
 
     def alias(self, tile: Tile, kind: Type) -> Tile:
@@ -146,7 +147,7 @@ class Lowering:
         if STORED[tile.type.element] == STORED[kind.element]:
             return Tile(tile.id, kind, tile.one)
         out = self.new(kind, tile.one)
-        self.emit("copy", [out.id, tile.id], [out.id, tile.id])
+        self.emit(Copy(out.id, tile.id))
         return out
 
     def result(self, kind: Type, sources: Sequence[Tile], into: Tile | None = None) -> Tile:
@@ -162,7 +163,7 @@ class Lowering:
         out = self.result(
             Type(element or a.type.element, shape, a.type.pointee if element is None else None), [a, b], into
         )
-        self.emit("arithmetic", [out.id, a.id, b.id, code("TileArithmetic", kind)], [out.id, a.id, b.id])
+        self.emit(Arithmetic(out.id, a.id, b.id, kind))
         if into is None and not out.one:
             self._join_parts(kind, out, a, b)
         return out
@@ -202,15 +203,13 @@ class Lowering:
         if not one:
             sources = tuple(map(self.full, sources))
         out = self.new(sources[0].type, one)
-        ids = [s.id for s in sources]
-        self.emit("formula", [out.id, signed_hash(f"pointwise.{name}"), *ids], [out.id, *ids])
+        self.emit(Formula(out.id, signed_hash(f"pointwise.{name}"), [s.id for s in sources]))
         return out
 
     def select(self, condition: Tile, a: Tile, b: Tile, into: Tile | None = None) -> Tile:
         shaped = max((condition, a, b), key=lambda t: t.type.count)
         out = self.result(Type(a.type.element, shaped.type.shape, a.type.pointee), [condition, a, b], into)
-        ids = [out.id, condition.id, a.id, b.id]
-        self.emit("select", ids, ids)
+        self.emit(Select(out.id, condition.id, a.id, b.id))
         return out
 
     def inverted(self, tile: Tile) -> Tile:
@@ -225,7 +224,7 @@ class Lowering:
             return self._convert_float8(tile, element)
         out = self.new(tile.type.with_element(element), tile.one)
         dtype = STORED[read_as or source] if read_as != "u8" else None
-        self.emit("convert", [out.id, tile.id, 0 if dtype is None else CODES[dtype]], [out.id, tile.id])
+        self.emit(Convert(out.id, tile.id, 0 if dtype is None else CODES[dtype]))
         parts = self.parts_of(tile)
         if parts is not None and None in (parts.rows, parts.columns) and source in ("i32", "i64"):
             # (A sum may wrap around before it is converted.)
@@ -236,13 +235,11 @@ class Lowering:
     def _convert_float8(self, tile: Tile, element: str) -> Tile:
         if tile.type.element in FLOAT8:
             out = self.new(tile.type.with_element("f32"), tile.one)
-            words = [out.id, tile.id, code("FloatFormat", FLOAT8[tile.type.element])]
-            self.emit("from_float8", words, words[:2])
+            self.emit(FromFloat8(out.id, tile.id, FLOAT8[tile.type.element]))
             return self.convert(out, element)
         tile = self.convert(tile, "f32")
         out = self.new(tile.type.with_element(element), tile.one)
-        words = [out.id, tile.id, code("FloatFormat", FLOAT8[element])]
-        self.emit("to_float8", words, words[:2])
+        self.emit(ToFloat8(out.id, tile.id, FLOAT8[element]))
         return out
 
     def widened(self, tile: Tile) -> Tile:
@@ -266,7 +263,7 @@ class Lowering:
         if tile.one:
             return Tile(tile.id, kind, True)
         out = self.new(kind)
-        self.emit("view", [out.id, tile.id, len(sizes), offset, *sizes, *strides], [out.id, tile.id])
+        self.emit(View(out.id, tile.id, offset, list(sizes), list(strides)))
         return out
 
     def permuted(self, tile: Tile, order: Sequence[int]) -> Tile:
@@ -282,10 +279,9 @@ class Lowering:
         if to.id == source.id:
             return
         if source.one and to.type.count > 1:
-            n = to.type.count
-            self.emit("view", [to.id, source.id, 1, 0, n, 0], [to.id, source.id])
+            self.emit(View(to.id, source.id, 0, [to.type.count], [0]))
         else:
-            self.emit("copy", [to.id, source.id], [to.id, source.id])
+            self.emit(Copy(to.id, source.id))
 
     def copy_all(self, to: Sequence[Tile], sources: Sequence[Tile]) -> None:
         """As if all were read before one is written."""
@@ -294,7 +290,7 @@ class Lowering:
         for target, source in zip(to, sources, strict=True):
             if source.id in written and source.id != target.id:
                 temporary = self.new(source.type, source.one)
-                self.emit("copy", [temporary.id, source.id], [temporary.id, source.id])
+                self.emit(Copy(temporary.id, source.id))
                 source = temporary
             held.append(source)
         for target, source in zip(to, held, strict=True):
@@ -332,7 +328,7 @@ class Lowering:
         elif end.name == "cf.cond_br":
             condition = self.of(end.operands[0])
             bodies = [self.inside(functools.partial(self.successor, region, end, i, outs)) for i in range(2)]
-            self.steps.append(Step("branch", [condition.id], [condition.id], bodies))
+            self.emit(Branch(condition.id, *bodies))
         else:
             raise end.fail("not the end of a function's block")
 
@@ -388,11 +384,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return add
 
 
-# Steps that do nothing but write all of their first value.
-_PURE = frozenset({"fill", "range", "program_id", "program_count", "arithmetic", "select", "fused_multiply_add", "exp",
-                   "formula", "convert", "from_float8", "to_float8", "copy", "view"})  # fmt: skip
-
-
 def without_unused(steps: list[Step]) -> list[Step]:
     """Without steps whose result no step reads."""
     while True:
@@ -400,7 +391,7 @@ def without_unused(steps: list[Step]) -> list[Step]:
 
         def look(inner: list[Step], read: set[int] = read) -> None:
             for step in inner:
-                read.update(step.values[1:] if step.op in _PURE else step.values)
+                read.update(step.read if step.pure else step.values)
                 for body in step.bodies:
                     look(body)
 
@@ -412,10 +403,9 @@ def without_unused(steps: list[Step]) -> list[Step]:
 
 
 def _with_results(steps: list[Step], read: set[int]) -> list[Step]:
-    kept = [step for step in steps if step.op not in _PURE or step.words[0] in read]
+    kept = [step for step in steps if not step.pure or read.intersection(step.ids("out"))]
     return [
-        dataclasses.replace(step, bodies=[_with_results(body, read) for body in step.bodies]) if step.bodies else step
-        for step in kept
+        step.with_bodies([_with_results(body, read) for body in step.bodies]) if step.bodies else step for step in kept
     ]
 
 

@@ -11,16 +11,13 @@ from collections.abc import Iterator
 import torch
 
 from ...driver.dtypes import CODES
-from ..program.support import generated
 from ..program.vector_program import fnv1a
+from .step_types import MARK, VERSION, ArgumentWords, Arithmetic, Exp, HeaderWords, ValueWords
+from .words import Step
 
-MAGIC = 0x454C4954
-VERSION = 2
 ALIGNMENT = 64
 MOST_BYTES = 1 << 28
 LOOP_MULTIPLE = 16  # elements that a vectorised loop may touch at once
-HEADER_WORDS = 10
-ARGUMENT_WORDS = 3
 
 STORED = {
     "i1": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
@@ -30,37 +27,11 @@ STORED = {
 FLOAT8 = {"f8E4M3FN": "e4m3fn", "f8E5M2": "e5m2", "f8E4M3FNUZ": "e4m3fnuz", "f8E5M2FNUZ": "e5m2fnuz"}
 
 
-_IN_PLACE = frozenset({"arithmetic", "exp"})  # steps that read an element before they write it
-
-
-@functools.cache
-def code(enum: str, name: str) -> int:
-    """The number of a value of an enum of csrc/sim/kernels.yaml."""
-    return int(generated("kernel_enums.json", "table of enums")[enum].index(name))
-
-
 @functools.cache
 def signed_hash(kernel: str) -> int:
     """The hash of a kernel's name as a word."""
     hashed = fnv1a(kernel)
     return hashed - (1 << 64) if hashed >> 63 else hashed
-
-
-@dataclasses.dataclass
-class Step:
-    """An operation (of enum TileOp), ids of the values that it reads or writes, its words, and the steps inside of it.
-
-    `words` holds everything but the lengths of bodies, which stand at their end.
-    """
-
-    op: str
-    words: list[int]
-    values: list[int]
-    bodies: list[list[Step]] = dataclasses.field(default_factory=list)
-    repeats: bool = False  # the bodies run more than once
-
-    def length(self) -> int:
-        return 1 + sum(step.length() for body in self.bodies for step in body)
 
 
 @dataclasses.dataclass
@@ -85,7 +56,7 @@ class TileProgram:
     written: set[int]  # arguments that the program may write, by position
 
     def encode(self) -> list[int]:
-        """Words with arguments that are still 0: ARGUMENT_WORDS each, from word argument_offset() on."""
+        """Words with arguments that are still 0: those of `ArgumentWords` each, from word argument_offset() on."""
         offsets, total = self._place()
         texts = bytearray(self.name.encode() + b"\0")
         places = []
@@ -95,35 +66,23 @@ class TileProgram:
         size = len(texts)
         texts += b"\0" * (-size % 8)
         flat = list(_flat(self.steps))
-        flags = int(self.sequential)
-        words = [
-            MAGIC,
-            VERSION,
-            len(self.slots),
-            len(flat),
-            total,
-            len(self.arguments),
-            flags,
-            size,
-            len(texts) // 8,
-            0,
-        ]
-        words += struct.unpack(f"<{len(texts) // 8}q", bytes(texts))
+        header = HeaderWords(
+            MARK, VERSION, len(self.slots), len(flat), total, len(self.arguments), int(self.sequential), size,
+            len(texts) // 8, 0,
+        )  # fmt: skip
+        words = [*header.numbers(), *struct.unpack(f"<{len(texts) // 8}q", bytes(texts))]
         for (dtype, count), offset in zip(self.slots, offsets, strict=True):
-            words += [CODES[dtype] | (1 if offset is None else count) << 8, offset or 0]
+            words += ValueWords(CODES[dtype] | (1 if offset is None else count) << 8, offset or 0).numbers()
         for argument in self.arguments:
-            words += [argument.value, -1, 0]
+            words += ArgumentWords(argument.value, -1, 0).numbers()
         for step in flat:
-            numbers = step.words + [sum(inner.length() for inner in body) for body in step.bodies]
-            if step.op in ("require", "print"):
-                at = 1 if step.op == "require" else 0
-                numbers[at] = places[numbers[at]]
-            words += [code("TileOp", step.op) | len(numbers) << 16, *numbers]
+            numbers = [*step.numbers(places), *(sum(inner.steps() for inner in body) for body in step.bodies)]
+            words += [step.number | len(numbers) << 16, *numbers]
         return words
 
     def argument_offset(self) -> int:
         size = len(self.name.encode()) + 1 + sum(len(text.encode()) + 1 for text in self.texts)
-        return HEADER_WORDS + (size + 7) // 8 + 2 * len(self.slots)
+        return len(HeaderWords.kinds) + (size + 7) // 8 + len(ValueWords.kinds) * len(self.slots)
 
     def _place(self) -> tuple[list[int | None], int]:
         """A place for each value, so that those that are needed at the same time do not overlap."""
@@ -138,8 +97,8 @@ class TileProgram:
             for step in steps:
                 start = position
                 position += 1
-                if step.op in _IN_PLACE and step.words[0] not in first:
-                    sources[step.words[0]] = step.values[1:]
+                if isinstance(step, (Arithmetic, Exp)) and step.out not in first:  # they read an element, then write it
+                    sources[step.out] = step.read
                 for value in step.values:
                     first.setdefault(value, start)
                     last[value] = start

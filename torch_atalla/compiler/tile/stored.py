@@ -7,7 +7,9 @@ import json
 from typing import Any
 
 from ...driver.dtypes import CODES, DTYPES
-from .steps import Argument, Step, TileProgram
+from .step_types import STEPS
+from .steps import Argument, TileProgram
+from .words import Step
 
 
 def pack(program: TileProgram, ttir: str) -> bytes:
@@ -15,7 +17,15 @@ def pack(program: TileProgram, ttir: str) -> bytes:
     slots = [(CODES[dtype], count) for dtype, count in program.slots]
     arguments = [(argument.value, argument.position) for argument in program.arguments]
     flags = program.sequential, program.reads_addresses, sorted(program.written)
-    fields = program.name, slots, [_packed(step) for step in program.steps], arguments, program.texts, *flags, ttir
+    fields = (
+        program.name,
+        slots,
+        [_packed(step, len(program.texts)) for step in program.steps],
+        arguments,
+        program.texts,
+        *flags,
+        ttir,
+    )
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -41,17 +51,11 @@ def unpack(data: bytes) -> tuple[TileProgram, str]:
         ) from error
 
 
-def _packed(step: Step) -> list[Any]:
-    return [
-        step.op,
-        step.words,
-        step.values,
-        [[_packed(inner) for inner in body] for body in step.bodies],
-        step.repeats,
-    ]
+def _packed(step: Step, texts: int) -> list[Any]:
+    bodies = [[_packed(inner, texts) for inner in body] for body in step.bodies]
+    return [step.op, list(step.numbers(range(texts))), bodies]
 
 
 def _unpacked(fields: list[Any]) -> Step:
-    op, words, values, bodies, repeats = fields
-    steps = [[_unpacked(inner) for inner in body] for body in bodies]
-    return Step(str(op), [int(w) for w in words], [int(v) for v in values], steps, bool(repeats))
+    op, words, bodies = fields
+    return STEPS[op].build([int(w) for w in words], [[_unpacked(inner) for inner in body] for body in bodies])

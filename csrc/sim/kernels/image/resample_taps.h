@@ -111,8 +111,8 @@ inline int filter_size(Filter f) {
   }
 }
 
-// Keys' cubic convolution: |x| < 1, and 1 <= |x| < 2. Rounded as upstream's kernels are compiled: a weight that becomes 0
-// makes an infinity NaN.
+// Keys' cubic convolution: |x| < 1, and 1 <= |x| < 2. Rounded as upstream's kernels are compiled: a weight that becomes
+// 0 makes an infinity NaN.
 template <class T>
 inline T cubic_near(T x, T a) {
   return multiply_add(multiply_add(a + 2, x, -(a + 3)) * x, x, T(1));

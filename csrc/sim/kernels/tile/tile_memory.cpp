@@ -117,30 +117,29 @@ int64_t with_type(int32_t size, const F& f) {
 
 }  // namespace
 
-template <class F>
-int64_t TileInstance::with_places(const int64_t* w, const F& f) const {
-  if (w[1] < 0) return f(Places<int64_t>{at<int64_t>(w[0]), 0, 1, false});
-  const uint64_t base = *at<uint64_t>(w[0]), scale = static_cast<uint64_t>(w[2]);
-  const TileValue& offsets = program.value(w[1]);
-  if (offsets.dtype == ATALLA_I32) return f(Places<int32_t>{at<int32_t>(w[1]), base, scale, offsets.counts_up});
-  return f(Places<int64_t>{at<int64_t>(w[1]), base, scale, offsets.counts_up});
+template <class Access, class F>
+int64_t TileInstance::with_places(const Access& w, const F& f) const {
+  if (w.offsets() < 0) return f(Places<int64_t>{at<int64_t>(w.base()), 0, 1, false});
+  const uint64_t base = *at<uint64_t>(w.base()), scale = static_cast<uint64_t>(w.scale());
+  const TileValue& offsets = program.value(w.offsets());
+  if (offsets.dtype == ATALLA_I32) return f(Places<int32_t>{at<int32_t>(w.offsets()), base, scale, offsets.counts_up});
+  return f(Places<int64_t>{at<int64_t>(w.offsets()), base, scale, offsets.counts_up});
 }
 
-// Calls f with the rows that the words of an access describe: a base, the columns' offsets, the bytes that an offset
-// counts; the columns' mask; then the rows' offsets, their mask, and the numbers of rows and columns. -1: absent.
-template <class F>
-int64_t TileInstance::with_rows(const int64_t* places, int64_t column_mask, const int64_t* rows, const F& f) const {
+// Calls f with the rows of an access to a tile of rows.
+template <class Access, class F>
+int64_t TileInstance::with_rows(const Access& w, const F& f) const {
   const auto mask = [&](int64_t id) {
     return Mask{id >= 0 ? at<uint8_t>(id) : nullptr, id >= 0 && program.value(id).count == 1};
   };
+  const int64_t by_row = w.row_offsets(), by_column = w.offsets();
   const auto call = [&]<class T>(T) {
     const auto offsets = [&](int64_t id) { return id >= 0 ? at<T>(id) : nullptr; };
-    return f(Rows<T>{offsets(rows[0]), offsets(places[1]), rows[2], rows[3], *at<uint64_t>(places[0]),
-                     static_cast<uint64_t>(places[2]), mask(rows[1]), mask(column_mask),
-                     places[1] >= 0 && program.value(places[1]).counts_up});
+    return f(Rows<T>{offsets(by_row), offsets(by_column), w.rows(), w.columns(), *at<uint64_t>(w.base()),
+                     static_cast<uint64_t>(w.scale()), mask(w.row_mask()), mask(w.mask()),
+                     by_column >= 0 && program.value(by_column).counts_up});
   };
-  const int64_t id = places[1] >= 0 ? places[1] : rows[0];
-  return program.value(id).dtype == ATALLA_I32 ? call(int32_t()) : call(int64_t());
+  return program.value(by_column >= 0 ? by_column : by_row).dtype == ATALLA_I32 ? call(int32_t()) : call(int64_t());
 }
 
 bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
@@ -152,65 +151,64 @@ bool TileInstance::fault(const char* what, int64_t address, int64_t line) {
   return false;
 }
 
-// Words: out, addresses, mask or -1, other or -1, line. Addresses are three words: a value of them, -1, 0; or a base,
-// the elements' offsets, and the bytes that an offset counts. A tile of rows has more words (with_rows).
 bool TileInstance::run_load(const TileStep& step) {
-  const int64_t *w = step.words, mask_id = w[4], other = w[5];
-  const TileValue& out = program.value(w[0]);
+  const auto w = step.as<LoadStep>();
+  const int64_t mask_id = w.mask(), other = w.other();
+  const TileValue& out = program.value(w.out());
   const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
   const bool one_other = other >= 0 && program.value(other).count == 1;
   Memories memories(program, false);
   int64_t& last = lasts[&step - &program.step(0)];
   int64_t wrong = 0;
-  if (step.n_words >= kRowLoadWords) {
-    wrong = with_rows(w + 1, mask_id, w + 7, [&](const auto& rows) {
+  if (w.has_rows()) {
+    wrong = with_rows(w, [&](const auto& rows) {
       return with_type(out.size, [&]<class T>(T) {
-        return load_rows(at<T>(w[0]), rows, other >= 0 ? at<T>(other) : nullptr, one_other, memories, last);
+        return load_rows(at<T>(w.out()), rows, other >= 0 ? at<T>(other) : nullptr, one_other, memories, last);
       });
     });
   } else {
-    wrong = with_places(w + 1, [&](const auto& places) {
+    wrong = with_places(w, [&](const auto& places) {
       return with_type(out.size, [&]<class T>(T) {
-        return load(at<T>(w[0]), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories,
+        return load(at<T>(w.out()), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories,
                     last);
       });
     });
   }
-  if (wrong != 0) return fault("reads", wrong, w[6]);
+  if (wrong != 0) return fault("reads", wrong, w.line());
   if (out.dtype == ATALLA_BOOL) {
-    uint8_t* flags = at<uint8_t>(w[0]);
+    uint8_t* flags = at<uint8_t>(w.out());
     for (int64_t i = 0; i < out.count; ++i) flags[i] = flags[i] != 0;
   }
   return true;
 }
 
-// Words: addresses (three), value, mask or -1, line; more of a tile of rows, or of a value that arithmetic makes.
 bool TileInstance::run_store(const TileStep& step) {
-  const int64_t *w = step.words, mask_id = w[4];
-  const TileValue& value = program.value(w[3]);
+  const auto w = step.as<StoreStep>();
+  const int64_t mask_id = w.mask(), stored = w.stored();
+  const TileValue& value = program.value(stored);
   const Mask mask{mask_id >= 0 ? at<uint8_t>(mask_id) : nullptr, mask_id >= 0 && program.value(mask_id).count == 1};
   Memories memories(program, true);
   int64_t& last = lasts[&step - &program.step(0)];
   int64_t wrong = 0;
-  if (step.n_words >= kRowStoreWords) {
-    wrong = with_rows(w, mask_id, w + 6, [&](const auto& rows) {
+  if (w.has_rows()) {
+    wrong = with_rows(w, [&](const auto& rows) {
       return with_type(value.size,
-                       [&]<class T>(T) { return store_rows(at<T>(w[3]), value.count == 1, rows, memories); });
+                       [&]<class T>(T) { return store_rows(at<T>(stored), value.count == 1, rows, memories); });
     });
   } else {
-    const int64_t n = program.value(w[w[1] < 0 ? 0 : 1]).count;
+    const int64_t n = program.value(w.offsets() < 0 ? w.base() : w.offsets()).count;
     Made made{};
-    if (step.n_words == kMadeStoreWords) {
-      made = {reinterpret_cast<TileLoop>(const_cast<void*>(step.run)), at<char>(w[7]), at<char>(w[8]),
-              program.value(w[7]).count == 1, program.value(w[8]).count == 1};
+    if (w.has_made()) {
+      made = {reinterpret_cast<TileLoop>(const_cast<void*>(step.run)), at<char>(w.a()), at<char>(w.b()),
+              program.value(w.a()).count == 1, program.value(w.b()).count == 1};
     }
     wrong = with_places(w, [&](const auto& places) {
       return with_type(value.size, [&]<class T>(T) {
-        return store(at<T>(w[3]), n, value.count == 1, made, places, mask, memories, last);
+        return store(at<T>(stored), n, value.count == 1, made, places, mask, memories, last);
       });
     });
   }
-  return wrong == 0 || fault("writes", wrong, w[5]);
+  return wrong == 0 || fault("writes", wrong, w.line());
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,21 +5,16 @@
 // index, size and dtype, so that a run can only fault at an address.
 #pragma once
 
-#include "kernel_parameters.h"
 #include "sim/kernels/base/convert.h"
 #include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/pointwise/pointwise.h"
+#include "tile_steps.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
-inline constexpr int64_t kTileProgramMagic = 0x454c4954;     // "TILE"
-inline constexpr int64_t kTileProgramVersion = 2;            // and 1, which has shorter steps only
-inline constexpr int64_t kMostTileElements = 1 << 20;        // of a value, as in Triton
 inline constexpr int64_t kMostTileBytes = int64_t{1} << 28;  // of all values of an instance
 inline constexpr int64_t kMostTileSteps = 1 << 20;
-inline constexpr int kRowLoadWords = 11, kRowStoreWords = 10;  // of accesses to tiles of rows
-inline constexpr int kMadeStoreWords = 9;                      // of a store that computes what it stores
-inline constexpr int kMostViewDims = 24;                       // sorting networks reshape a tile into twos
+inline constexpr int kMostViewDims = 24;  // sorting networks reshape a tile into twos
 
 // A value: elements that lie one after the other in an instance's memory.
 struct TileValue {
@@ -30,7 +25,7 @@ struct TileValue {
   bool counts_up;  // integers, each by one more than the one before (modulo 2^bits)
 };
 
-// A step is its operation, the number of its words, and the words: ids of values, and numbers.
+// A step is its operation, the number of its words, and the words: ids of values, and numbers. tile_steps.h names them.
 struct TileStep {
   TileOp op;
   int32_t n_words;
@@ -38,6 +33,15 @@ struct TileStep {
   int32_t end;      // of operations with a body: the step after it
   int32_t middle;   // of operations with two bodies: where the second begins
   const void* run;  // what does the work, of the operations that choose it by dtype
+
+  template <class Words>
+  Words as() const {
+    return Words{words, n_words};
+  }
+  // How many words `word` stands for, if those before it are `at` words.
+  int64_t count(const TileWord& word, int64_t at) const {
+    return word.repeat == kSingleWord ? 1 : word.repeat == kRemainingWords ? n_words - at : words[word.repeat];
+  }
 };
 
 // DRAM that a program may touch: the extent of an operand.
@@ -71,6 +75,12 @@ class TileProgram {
   const char* text(int64_t id) const { return texts_ + id; }
   const TileMemory* memories() const { return memories_; }
   int memory_count() const { return n_memories_; }
+  bool goes_with(int64_t id, int64_t count) const { return value(id).count == count || value(id).count == 1; }
+  bool mask_fits(int64_t id, int64_t count) const {
+    return id == -1 || (value(id).dtype == ATALLA_BOOL && goes_with(id, count));
+  }
+  // Whether the words of a step, without those of forms and bodies, are what its operation needs.
+  bool has_words(const TileStep& step) const;
   // Writes the arguments into an instance's memory.
   void set_arguments(unsigned char* memory) const;
 
@@ -78,15 +88,20 @@ class TileProgram {
   atalla_status decode_values(const int64_t* words, int64_t count, int64_t* at);
   atalla_status decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at);
   atalla_status decode_steps(const int64_t* words, int64_t count, int64_t at);
+  bool fits(const TileWord& word, int64_t number) const;
+  const TileWord* misfit(const TileStep& step, const TileWord* words, int n_words, int64_t* at) const;
+  atalla_status check_words(TileStep& step, int64_t number) const;
   atalla_status check_step(TileStep& step, int64_t number);
   void mark_runs();
-  const void* simple_combination(int64_t number, const int64_t* words) const;
+  template <class F>
+  void for_each_written(const TileStep& step, const F& f) const;
+  bool counts_up(const TileStep& step) const;
   bool is_value(int64_t id) const { return id >= 0 && id < n_values_; }
 
   TileValue* values_ = nullptr;
   TileStep* steps_ = nullptr;
   int64_t n_values_ = 0, n_steps_ = 0, bytes_ = 0, n_arguments_ = 0, n_texts_ = 0;
-  const int64_t* arguments_ = nullptr;  // value, kind (-1: a number, otherwise an operand), number or offset
+  const TileArgumentWords* arguments_ = nullptr;
   uint64_t addresses_[ATALLA_MAX_OPERANDS] = {};
   TileMemory memories_[ATALLA_MAX_OPERANDS];
   int n_memories_ = 0;
@@ -115,6 +130,12 @@ struct TileInstance {
   // Steps [begin, end). `count` > 0: of a combination, which works on so many elements. False after a fault.
   bool run(int64_t begin, int64_t end, int64_t count);
   bool run_step(const TileStep& step, int64_t number, int64_t count);
+  void run_elements(const TileStep& step, int64_t count);
+  void run_conversion(const TileStep& step, int64_t count);
+  void run_formula(const TileStep& step, int64_t count);
+  bool run_loop(const TileStep& step, int64_t number);
+  bool run_while(const TileStep& step, int64_t number);
+  bool run_require(const TileStep& step);
   bool run_reduce(const TileStep& step, int64_t number);
   bool run_scan(const TileStep& step, int64_t number);
   bool run_dot(const TileStep& step);
@@ -125,11 +146,11 @@ struct TileInstance {
   bool run_gather(const TileStep& step);
   void run_histogram(const TileStep& step);
   void print(const TileStep& step) const;
-  // Calls f with the places that three words of an access describe.
-  template <class F>
-  int64_t with_places(const int64_t* words, const F& f) const;
-  template <class F>
-  int64_t with_rows(const int64_t* places, int64_t column_mask, const int64_t* rows, const F& f) const;
+  // Calls f with the places of a load or a store.
+  template <class Access, class F>
+  int64_t with_places(const Access& access, const F& f) const;
+  template <class Access, class F>
+  int64_t with_rows(const Access& access, const F& f) const;
   bool fault(const char* what, int64_t address, int64_t line);
 };
 

@@ -74,9 +74,9 @@ void multiply_add(T* out, const T* a, const T* b, const T* c, int64_t n, bool on
 
 // Elements of a view, in its order: calls f(element of the view, element of the value, run length, stride) a row.
 template <class F>
-void for_each_row(const int64_t* words, const F& f) {
-  const int64_t dims = words[0], offset = words[1];
-  const int64_t *sizes = words + 2, *strides = words + 2 + dims;
+void for_each_row(const ViewStep& view, const F& f) {
+  const int64_t dims = view.dimensions(), offset = view.offset();
+  const int64_t *sizes = view.sizes(), *strides = view.strides();
   if (dims == 0) return f(0, offset, 1, 1);
   int64_t index[kMostViewDims] = {}, at = offset, done = 0;
   const int64_t length = sizes[dims - 1];
@@ -95,7 +95,7 @@ void for_each_row(const int64_t* words, const F& f) {
 }
 
 template <class T>
-void view(T* out, const T* in, const int64_t* words) {
+void view(T* out, const T* in, const ViewStep& words) {
   for_each_row(words, [&](int64_t i, int64_t at, int64_t n, int64_t stride) {
     if (stride == 1) {
       std::memcpy(out + i, in + at, static_cast<size_t>(n) * sizeof(T));
@@ -109,7 +109,7 @@ void view(T* out, const T* in, const int64_t* words) {
 }
 
 template <class T>
-void put_view(T* out, const T* in, const int64_t* words) {
+void put_view(T* out, const T* in, const ViewStep& words) {
   for_each_row(words, [&](int64_t i, int64_t at, int64_t n, int64_t stride) {
     for (int64_t k = 0; k < n; ++k) out[at + k * stride] = in[i + k];
   });
@@ -147,87 +147,32 @@ bool TileInstance::run(int64_t begin, int64_t end, int64_t count) {
 }
 
 bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count) {
-  const int64_t* w = step.words;
-  const auto of = [&](int64_t value) -> const TileValue& { return program.value(value); };
-  const auto one = [&](int64_t value) { return of(value).count == 1; };
-  const auto bytes = [&](int64_t value) { return at<unsigned char>(value); };
-  const auto elements = [&](int64_t value) { return count > 0 ? count : of(value).count; };
   switch (step.op) {
-    case TileOp::kFill:
-      by_size(of(w[0]).size, [&]<class T>(T) {
-        T* out = at<T>(w[0]);
-        const T x = static_cast<T>(w[1]);
-        for (int64_t i = 0, n = elements(w[0]); i < n; ++i) out[i] = x;
-      });
+    case TileOp::kRange: {
+      const auto w = step.as<RangeStep>();
+      for (uint32_t i = 0, n = static_cast<uint32_t>(program.value(w.out()).count); i < n; ++i)
+        at<uint32_t>(w.out())[i] = static_cast<uint32_t>(w.first()) + i;
       return true;
-    case TileOp::kRange:
-      for (uint32_t i = 0, n = static_cast<uint32_t>(of(w[0]).count); i < n; ++i)
-        at<uint32_t>(w[0])[i] = static_cast<uint32_t>(w[1]) + i;
-      return true;
+    }
     case TileOp::kProgramId:
-      *at<int32_t>(w[0]) = static_cast<int32_t>(id[w[1]]);
-      return true;
-    case TileOp::kProgramCount:
-      *at<int32_t>(w[0]) = static_cast<int32_t>(grid[w[1]]);
-      return true;
-    case TileOp::kArithmetic: {
-      const int64_t n = elements(w[0]);
-      reinterpret_cast<TileLoop>(const_cast<void*>(step.run))(bytes(w[0]), bytes(w[1]), bytes(w[2]), n, one(w[1]),
-                                                              one(w[2]));
+    case TileOp::kProgramCount: {
+      const auto w = step.as<ProgramIdStep>();
+      *at<int32_t>(w.out()) = static_cast<int32_t>((step.op == TileOp::kProgramId ? id : grid)[w.dimension()]);
       return true;
     }
-    case TileOp::kSelect:
-      by_size(of(w[0]).size, [&]<class T>(T) {
-        select(at<T>(w[0]), at<uint8_t>(w[1]), at<T>(w[2]), at<T>(w[3]), elements(w[0]), one(w[1]), one(w[2]),
-               one(w[3]));
+    case TileOp::kView:
+    case TileOp::kPutView: {
+      const auto w = step.as<ViewStep>();
+      by_size(program.value(w.out()).size, [&]<class T>(T) {
+        (step.op == TileOp::kView ? view<T> : put_view<T>)(at<T>(w.out()), at<T>(w.source()), w);
       });
       return true;
-    case TileOp::kFusedMultiplyAdd:
-      if (of(w[0]).dtype == ATALLA_F32) {
-        multiply_add(at<float>(w[0]), at<float>(w[1]), at<float>(w[2]), at<float>(w[3]), elements(w[0]), one(w[1]),
-                     one(w[2]), one(w[3]));
-      } else {
-        multiply_add(at<double>(w[0]), at<double>(w[1]), at<double>(w[2]), at<double>(w[3]), elements(w[0]), one(w[1]),
-                     one(w[2]), one(w[3]));
-      }
-      return true;
-    case TileOp::kExp:
-      powers(at<float>(w[0]), at<float>(w[1]), step.n_words > 2 ? *at<float>(w[2]) : 0.0f, elements(w[0]));
-      return true;
-    case TileOp::kFormula: {
-      atalla_launch_desc head;
-      std::memset(static_cast<void*>(&head), 0, offsetof(atalla_launch_desc, operands));
-      head.compute_dtype = of(w[2]).dtype;
-      void* out = bytes(w[0]);
-      const void* in[kProgramSources];
-      for (int k = 2; k < step.n_words; ++k) in[k - 2] = bytes(w[k]);
-      const int64_t n = (elements(w[0]) + kLoopMultiple - 1) / kLoopMultiple * kLoopMultiple;
-      reinterpret_cast<PointwiseLoop>(const_cast<void*>(step.run))(&out, in, n, head);
-      return true;
     }
-    case TileOp::kConvert: {
-      const int64_t n = elements(w[0]), strides[kBlockDims] = {1, n, n}, sizes[kBlockDims] = {n, 1, 1};
-      if (n == 1 && of(w[0]).dtype == ATALLA_I64 && w[2] == ATALLA_I32) {  // most often: of a row's address
-        *at<int64_t>(w[0]) = *at<int32_t>(w[1]);
-        return true;
-      }
-      reinterpret_cast<ConvertBlock>(const_cast<void*>(step.run))(bytes(w[0]), strides, bytes(w[1]), strides, sizes);
-      return true;
-    }
+    case TileOp::kConvert:
     case TileOp::kFromFloat8:
-      float8_to_f32(static_cast<FloatFormat>(w[2]), at<float>(w[0]), at<uint8_t>(w[1]), elements(w[0]));
-      return true;
     case TileOp::kToFloat8:
-      f32_to_float8(static_cast<FloatFormat>(w[2]), at<uint8_t>(w[0]), at<float>(w[1]), elements(w[0]));
-      return true;
     case TileOp::kCopy:
-      std::memmove(bytes(w[0]), bytes(w[1]), static_cast<size_t>(elements(w[0]) * of(w[0]).size));
-      return true;
-    case TileOp::kView:
-      by_size(of(w[0]).size, [&]<class T>(T) { view(at<T>(w[0]), at<T>(w[1]), w + 2); });
-      return true;
-    case TileOp::kPutView:
-      by_size(of(w[0]).size, [&]<class T>(T) { put_view(at<T>(w[0]), at<T>(w[1]), w + 2); });
+      run_conversion(step, count);
       return true;
     case TileOp::kReduce:
       return run_reduce(step, number);
@@ -248,52 +193,148 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
     case TileOp::kHistogram:
       run_histogram(step);
       return true;
-    case TileOp::kLoop: {
-      const int32_t size = of(w[0]).size;
-      int64_t i = scalar(w[1]);
-      const int64_t bound = scalar(w[2]), by = scalar(w[3]);
-      const bool is_unsigned = w[4] != 0;
-      if (by <= 0 && !is_unsigned) {
-        status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has step %lld, expected a positive one", program.name(),
-                           static_cast<long long>(by));
-        return false;
-      }
-      const uint64_t stride = without_sign(by, size);
-      while (is_unsigned ? without_sign(i, size) < without_sign(bound, size) : i < bound) {
-        std::memcpy(bytes(w[0]), &i, static_cast<size_t>(size));
-        if (!run(number + 1, step.end, 0)) return false;
-        const uint64_t left = static_cast<uint64_t>(bound) - static_cast<uint64_t>(i);
-        if (without_sign(static_cast<int64_t>(left), size) <= stride) break;  // the next index may not exist
-        i = static_cast<int64_t>(static_cast<uint64_t>(i) + stride);
-      }
-      return true;
-    }
+    case TileOp::kLoop:
+      return run_loop(step, number);
     case TileOp::kWhileLoop:
-      for (int64_t round = 0;; ++round) {
-        if (!run(number + 1, step.middle, 0)) return false;
-        if (scalar(w[0]) == 0) return true;
-        if (round == kMostRounds) {
-          status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has not ended after %lld rounds", program.name(),
-                             static_cast<long long>(kMostRounds));
-          return false;
-        }
-        if (!run(step.middle, step.end, 0)) return false;
-      }
+      return run_while(step, number);
     case TileOp::kBranch:
-      return scalar(w[0]) != 0 ? run(number + 1, step.middle, 0) : run(step.middle, step.end, 0);
+      return scalar(step.as<BranchStep>().condition()) != 0 ? run(number + 1, step.middle, 0)
+                                                            : run(step.middle, step.end, 0);
     case TileOp::kRequire:
-      for (int64_t i = 0; i < of(w[0]).count; ++i) {
-        if (at<uint8_t>(w[0])[i] != 0) continue;
-        status = set_error(ATALLA_ERR_FAULT_KERNEL,
-                           "%s, line %lld: program instance (%lld, %lld, %lld): assertion failed: %s", program.name(),
-                           static_cast<long long>(w[2]), static_cast<long long>(id[0]), static_cast<long long>(id[1]),
-                           static_cast<long long>(id[2]), program.text(w[1]));
-        return false;
-      }
-      return true;
+      return run_require(step);
     case TileOp::kPrint:
       print(step);
       return true;
+    default:
+      run_elements(step, count);
+      return true;
+  }
+}
+
+// Operations that go over the elements of their values, or over `count` of them.
+void TileInstance::run_elements(const TileStep& step, int64_t count) {
+  const auto single = [&](int64_t value) { return program.value(value).count == 1; };
+  const auto elements = [&](int64_t value) { return count > 0 ? count : program.value(value).count; };
+  switch (step.op) {
+    case TileOp::kFill: {
+      const auto w = step.as<FillStep>();
+      by_size(program.value(w.out()).size, [&]<class T>(T) {
+        T* out = at<T>(w.out());
+        const T x = static_cast<T>(w.bits());
+        for (int64_t i = 0, n = elements(w.out()); i < n; ++i) out[i] = x;
+      });
+      return;
+    }
+    case TileOp::kArithmetic: {
+      const auto w = step.as<ArithmeticStep>();
+      reinterpret_cast<TileLoop>(const_cast<void*>(step.run))(at<char>(w.out()), at<char>(w.a()), at<char>(w.b()),
+                                                              elements(w.out()), single(w.a()), single(w.b()));
+      return;
+    }
+    case TileOp::kSelect: {
+      const auto w = step.as<SelectStep>();
+      by_size(program.value(w.out()).size, [&]<class T>(T) {
+        select(at<T>(w.out()), at<uint8_t>(w.condition()), at<T>(w.a()), at<T>(w.b()), elements(w.out()),
+               single(w.condition()), single(w.a()), single(w.b()));
+      });
+      return;
+    }
+    case TileOp::kFusedMultiplyAdd: {
+      const auto w = step.as<FusedMultiplyAddStep>();
+      const auto apply = [&]<class T>(T) {
+        multiply_add(at<T>(w.out()), at<T>(w.a()), at<T>(w.b()), at<T>(w.c()), elements(w.out()), single(w.a()),
+                     single(w.b()), single(w.c()));
+      };
+      return program.value(w.out()).dtype == ATALLA_F32 ? apply(float()) : apply(double());
+    }
+    case TileOp::kExp: {
+      const auto w = step.as<ExpStep>();
+      powers(at<float>(w.out()), at<float>(w.source()), w.has_shifted() ? *at<float>(w.shift()) : 0.0f,
+             elements(w.out()));
+      return;
+    }
+    default:
+      run_formula(step, elements(step.as<FormulaStep>().out()));
+  }
+}
+
+void TileInstance::run_formula(const TileStep& step, int64_t count) {
+  const auto w = step.as<FormulaStep>();
+  const int n_sources = w.sources_count();
+  atalla_launch_desc head;
+  std::memset(static_cast<void*>(&head), 0, offsetof(atalla_launch_desc, operands));
+  head.compute_dtype = program.value(*w.sources()).dtype;
+  void* out = at<char>(w.out());
+  const void* in[kProgramSources];
+  for (int k = 0; k < n_sources; ++k) in[k] = at<char>(w.sources()[k]);
+  const int64_t n = (count + kLoopMultiple - 1) / kLoopMultiple * kLoopMultiple;
+  reinterpret_cast<PointwiseLoop>(const_cast<void*>(step.run))(&out, in, n, head);
+}
+
+void TileInstance::run_conversion(const TileStep& step, int64_t count) {
+  const auto w = step.as<CopyStep>();
+  const TileValue& out = program.value(w.out());
+  const int64_t n = count > 0 ? count : out.count;
+  if (step.op == TileOp::kCopy) {
+    std::memmove(at<char>(w.out()), at<char>(w.source()), static_cast<size_t>(n * out.size));
+  } else if (step.op == TileOp::kFromFloat8) {
+    float8_to_f32(step.as<FromFloat8Step>().format(), at<float>(w.out()), at<uint8_t>(w.source()), n);
+  } else if (step.op == TileOp::kToFloat8) {
+    f32_to_float8(step.as<ToFloat8Step>().format(), at<uint8_t>(w.out()), at<float>(w.source()), n);
+  } else if (n == 1 && out.dtype == ATALLA_I64 && step.as<ConvertStep>().read_as() == ATALLA_I32) {
+    *at<int64_t>(w.out()) = *at<int32_t>(w.source());  // most often: of a row's address
+  } else {
+    const int64_t strides[kBlockDims] = {1, n, n}, sizes[kBlockDims] = {n, 1, 1};
+    reinterpret_cast<ConvertBlock>(const_cast<void*>(step.run))(at<char>(w.out()), strides, at<char>(w.source()),
+                                                                strides, sizes);
+  }
+}
+
+bool TileInstance::run_loop(const TileStep& step, int64_t number) {
+  const auto w = step.as<LoopStep>();
+  const int32_t size = program.value(w.index()).size;
+  int64_t i = scalar(w.first());
+  const int64_t bound = scalar(w.bound()), by = scalar(w.step());
+  const bool is_unsigned = w.is_unsigned() != 0;
+  if (by <= 0 && !is_unsigned) {
+    status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has step %lld, expected a positive one", program.name(),
+                       static_cast<long long>(by));
+    return false;
+  }
+  const uint64_t stride = without_sign(by, size);
+  while (is_unsigned ? without_sign(i, size) < without_sign(bound, size) : i < bound) {
+    std::memcpy(at<char>(w.index()), &i, static_cast<size_t>(size));
+    if (!run(number + 1, step.end, 0)) return false;
+    const uint64_t left = static_cast<uint64_t>(bound) - static_cast<uint64_t>(i);
+    if (without_sign(static_cast<int64_t>(left), size) <= stride) break;  // the next index may not exist
+    i = static_cast<int64_t>(static_cast<uint64_t>(i) + stride);
+  }
+  return true;
+}
+
+bool TileInstance::run_while(const TileStep& step, int64_t number) {
+  const int64_t condition = step.as<WhileLoopStep>().condition();
+  for (int64_t round = 0; run(number + 1, step.middle, 0); ++round) {
+    if (scalar(condition) == 0) return true;
+    if (round == kMostRounds) {
+      status = set_error(ATALLA_ERR_FAULT_KERNEL, "%s: a loop has not ended after %lld rounds", program.name(),
+                         static_cast<long long>(kMostRounds));
+      return false;
+    }
+    if (!run(step.middle, step.end, 0)) return false;
+  }
+  return false;
+}
+
+bool TileInstance::run_require(const TileStep& step) {
+  const auto w = step.as<RequireStep>();
+  for (int64_t i = 0; i < program.value(w.condition()).count; ++i) {
+    if (at<uint8_t>(w.condition())[i] != 0) continue;
+    status =
+        set_error(ATALLA_ERR_FAULT_KERNEL, "%s, line %lld: program instance (%lld, %lld, %lld): assertion failed: %s",
+                  program.name(), static_cast<long long>(w.line()), static_cast<long long>(id[0]),
+                  static_cast<long long>(id[1]), static_cast<long long>(id[2]), program.text(w.message()));
+    return false;
   }
   return true;
 }
@@ -301,11 +342,12 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
 // Slices of `lanes` elements are combined in halves, the first with the second: an associative and commutative
 // combination gives the same in any order.
 bool TileInstance::run_reduce(const TileStep& step, int64_t number) {
-  const int64_t lanes = step.words[0], n = step.words[2];
-  const int64_t *out = step.words + 3, *in = out + n, *left = in + n, *right = left + n, *result = right + n;
+  const auto w = step.as<ReduceStep>();
+  const int64_t lanes = w.lanes(), n = w.pairs();
+  const int64_t *out = w.outs(), *in = w.sources(), *left = w.left(), *right = w.right(), *result = w.results();
   const auto size = [&](int64_t k) { return static_cast<size_t>(program.value(in[k]).size); };
   const auto slices = [&](int64_t k, int64_t count) { return static_cast<size_t>(count * lanes) * size(k); };
-  int64_t length = step.words[1];
+  int64_t length = w.length();
   if (step.run != nullptr && length > 1) {  // the same order, without copies
     reinterpret_cast<TileFold>(const_cast<void*>(step.run))(at<char>(out[0]), at<char>(left[0]), at<char>(in[0]), lanes,
                                                             length);
@@ -326,8 +368,9 @@ bool TileInstance::run_reduce(const TileStep& step, int64_t number) {
 
 // Slice i becomes the combination of slices 0 to i, in log2(length) rounds that keep their order.
 bool TileInstance::run_scan(const TileStep& step, int64_t number) {
-  const int64_t lanes = step.words[0], length = step.words[1], n = step.words[2];
-  const int64_t *out = step.words + 3, *in = out + n, *left = in + n, *right = left + n, *result = right + n;
+  const auto w = step.as<ScanStep>();
+  const int64_t lanes = w.lanes(), length = w.length(), n = w.pairs();
+  const int64_t *out = w.outs(), *in = w.sources(), *left = w.left(), *right = w.right(), *result = w.results();
   const auto bytes = [&](int64_t k, int64_t count) {
     return static_cast<size_t>(count * lanes * program.value(in[k]).size);
   };
@@ -345,12 +388,13 @@ bool TileInstance::run_scan(const TileStep& step, int64_t number) {
 }
 
 bool TileInstance::run_dot(const TileStep& step) {
-  const int64_t* w = step.words;
+  const auto w = step.as<DotStep>();
   const auto dot = reinterpret_cast<TileDot>(const_cast<void*>(step.run));
-  const int64_t m = w[5], n = w[6], k = w[7], size = program.value(w[0]).size;
-  for (int64_t i = 0; i < w[4]; ++i) {
+  const int64_t m = w.m(), n = w.n(), k = w.k(), size = program.value(w.out()).size;
+  for (int64_t i = 0; i < w.batches(); ++i) {
     const auto batch = [&](int64_t id, int64_t elements) { return at<char>(id) + i * elements * size; };
-    if (dot(batch(w[0], m * n), batch(w[1], m * k), batch(w[2], k * n), batch(w[3], m * n), m, n, k)) continue;
+    if (dot(batch(w.out(), m * n), batch(w.a(), m * k), batch(w.b(), k * n), batch(w.addend(), m * n), m, n, k))
+      continue;
     status = no_memory("tile_program");
     return false;
   }
@@ -358,22 +402,23 @@ bool TileInstance::run_dot(const TileStep& step) {
 }
 
 bool TileInstance::run_gather(const TileStep& step) {
-  const int64_t* w = step.words;
-  const int64_t outer = w[3], length = w[4], inner = w[5], rows = program.value(w[0]).count / (outer * inner);
-  const TileValue& index = program.value(w[2]);
+  const auto w = step.as<GatherStep>();
+  const int64_t length = w.length(), inner = w.inner(), rows = program.value(w.out()).count / (w.outer() * inner);
+  const TileValue& index = program.value(w.index());
   bool right = true;
-  by_size(program.value(w[0]).size, [&]<class T>(T) {
-    T* out = at<T>(w[0]);
-    const T* source = at<T>(w[1]);
-    for (int64_t o = 0; o < outer && right; ++o) {
+  by_size(program.value(w.out()).size, [&]<class T>(T) {
+    T* out = at<T>(w.out());
+    const T* source = at<T>(w.source());
+    for (int64_t o = 0; o < w.outer() && right; ++o) {
       for (int64_t r = 0; r < rows && right; ++r) {
         for (int64_t x = 0; x < inner; ++x) {
           const int64_t at_index = (o * rows + r) * inner + x;
-          const int64_t i = read_integer(index.dtype, at<char>(w[2]) + at_index * index.size);
+          const int64_t i = read_integer(index.dtype, at<char>(w.index()) + at_index * index.size);
           if (i < 0 || i >= length) {
-            status = set_error(ATALLA_ERR_FAULT_INDEX,
-                               "%s, line %lld: index %lld is out of bounds for a dimension of %lld", program.name(),
-                               static_cast<long long>(w[6]), static_cast<long long>(i), static_cast<long long>(length));
+            status =
+                set_error(ATALLA_ERR_FAULT_INDEX, "%s, line %lld: index %lld is out of bounds for a dimension of %lld",
+                          program.name(), static_cast<long long>(w.line()), static_cast<long long>(i),
+                          static_cast<long long>(length));
             right = false;
             break;
           }
@@ -386,28 +431,29 @@ bool TileInstance::run_gather(const TileStep& step) {
 }
 
 void TileInstance::run_histogram(const TileStep& step) {
-  const int64_t* w = step.words;
-  const int64_t bins = program.value(w[0]).count, n = program.value(w[1]).count;
-  int32_t* out = at<int32_t>(w[0]);
-  const int32_t* in = at<int32_t>(w[1]);
-  const uint8_t* mask = w[2] >= 0 ? at<uint8_t>(w[2]) : nullptr;
-  const bool one_mask = mask != nullptr && program.value(w[2]).count == 1;
+  const auto w = step.as<HistogramStep>();
+  const int64_t bins = program.value(w.out()).count, n = program.value(w.source()).count;
+  int32_t* out = at<int32_t>(w.out());
+  const int32_t* in = at<int32_t>(w.source());
+  const uint8_t* mask = w.mask() >= 0 ? at<uint8_t>(w.mask()) : nullptr;
+  const bool one_mask = mask != nullptr && program.value(w.mask()).count == 1;
   std::memset(out, 0, static_cast<size_t>(bins) * sizeof(int32_t));
   for (int64_t i = 0; i < n; ++i)
     if ((mask == nullptr || mask[one_mask ? 0 : i] != 0) && in[i] >= 0 && in[i] < bins) ++out[in[i]];
 }
 
 void TileInstance::print(const TileStep& step) const {
-  const char* text = program.text(step.words[0]);
+  const auto w = step.as<PrintStep>();
+  const char* text = program.text(w.message());
   const auto line = [&](int64_t i, const char* number) {
     std::printf("pid (%lld, %lld, %lld) idx (%lld)%s%s\n", static_cast<long long>(id[0]), static_cast<long long>(id[1]),
                 static_cast<long long>(id[2]), static_cast<long long>(i), text, number);
   };
-  if (step.words[1] < 0) return line(0, "");
-  const TileValue& value = program.value(step.words[1]);
+  if (w.shown() < 0) return line(0, "");
+  const TileValue& value = program.value(w.shown());
   for (int64_t i = 0; i < value.count; ++i) {
     char number[40];
-    const unsigned char* element = at<unsigned char>(step.words[1]) + i * value.size;
+    const unsigned char* element = at<unsigned char>(w.shown()) + i * value.size;
     if (value.dtype == ATALLA_F32)
       std::snprintf(number, sizeof number, "%f", static_cast<double>(*reinterpret_cast<const float*>(element)));
     else if (value.dtype == ATALLA_F64)

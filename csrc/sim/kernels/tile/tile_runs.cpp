@@ -12,49 +12,57 @@ bool is_integer(const TileValue& value) { return value.dtype == ATALLA_I32 || va
 
 }  // namespace
 
-// Ranges do, and their copies, conversions, and sums with one number. A value does if all steps that write it say so.
+// Calls f with the values that a step writes.
+template <class F>
+void TileProgram::for_each_written(const TileStep& step, const F& f) const {
+  const TileStepKind& kind = kTileSteps[static_cast<size_t>(step.op)];
+  int64_t at = 0;
+  for (int k = 0; k < kind.n_words; ++k) {
+    const TileWord& word = kind.words[k];
+    const bool written = word.kind == TileWordKind::kOut || word.kind == TileWordKind::kState;
+    for (int64_t i = 0, n = step.count(word, at); i < n; ++i, ++at)
+      if (written) f(step.words[at]);
+  }
+}
+
+// Whether a step makes numbers that count up by one: ranges do, and their copies, conversions, and sums with one
+// number.
+bool TileProgram::counts_up(const TileStep& step) const {
+  switch (step.op) {
+    case TileOp::kRange:
+      return true;
+    case TileOp::kCopy: {
+      const auto w = step.as<CopyStep>();
+      return values_[w.source()].counts_up && values_[w.source()].dtype == values_[w.out()].dtype;
+    }
+    case TileOp::kConvert: {  // (to more bits: the ends tell whether the narrow numbers wrapped)
+      const auto w = step.as<ConvertStep>();
+      const TileValue& source = values_[w.source()];
+      return source.counts_up && w.read_as() == source.dtype && values_[w.out()].size >= source.size;
+    }
+    case TileOp::kArithmetic: {
+      const auto w = step.as<ArithmeticStep>();
+      const TileValue &a = values_[w.a()], &b = values_[w.b()];
+      return w.kind() == TileArithmetic::kAdd && ((a.counts_up && b.count == 1) || (b.counts_up && a.count == 1));
+    }
+    case TileOp::kStore:  // (which writes its value only if it computes it)
+      return !step.as<StoreStep>().has_made();
+    default:
+      return false;
+  }
+}
+
+// A value counts up if all steps that write it say so.
 void TileProgram::mark_runs() {
   for (int64_t i = 0; i < n_values_; ++i) values_[i].counts_up = is_integer(values_[i]) && values_[i].count > 1;
-  const auto counts_up = [&](const TileStep& step) {
-    const int64_t* w = step.words;
-    switch (step.op) {
-      case TileOp::kRange:
-        return true;
-      case TileOp::kCopy:
-        return values_[w[1]].counts_up && values_[w[1]].dtype == values_[w[0]].dtype;
-      case TileOp::kConvert:  // (to more bits: the ends tell whether the narrow numbers wrapped)
-        return values_[w[1]].counts_up && w[2] == values_[w[1]].dtype && values_[w[0]].size >= values_[w[1]].size;
-      case TileOp::kArithmetic: {
-        if (w[3] != static_cast<int64_t>(TileArithmetic::kAdd)) return false;
-        const TileValue &a = values_[w[1]], &b = values_[w[2]];
-        return (a.counts_up && b.count == 1) || (b.counts_up && a.count == 1);
-      }
-      default:
-        return false;
-    }
-  };
   for (int pass = 0; pass < kMostPasses; ++pass) {
     bool changed = false;
-    const auto unmark = [&](int64_t id) {
-      changed |= values_[id].counts_up;
-      values_[id].counts_up = false;
-    };
     for (int64_t i = 0; i < n_steps_; ++i) {
-      const TileStep& step = steps_[i];
-      switch (step.op) {
-        case TileOp::kStore:
-        case TileOp::kWhileLoop:
-        case TileOp::kBranch:
-        case TileOp::kRequire:
-        case TileOp::kPrint:
-          break;  // they write no integers
-        case TileOp::kReduce:
-        case TileOp::kScan:
-          for (int64_t k = 0; k < 5 * step.words[2]; ++k) unmark(step.words[3 + k]);
-          break;
-        default:
-          if (values_[step.words[0]].counts_up && !counts_up(step)) unmark(step.words[0]);
-      }
+      if (counts_up(steps_[i])) continue;
+      for_each_written(steps_[i], [&](int64_t id) {
+        changed |= values_[id].counts_up;
+        values_[id].counts_up = false;
+      });
     }
     if (!changed) return;
   }

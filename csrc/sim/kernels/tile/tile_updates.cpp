@@ -104,42 +104,43 @@ TileUpdate tile_update(AtomicUpdate kind, atalla_dtype dtype) {
   }
 }
 
-// Words: out, addresses, value, mask or -1, AtomicUpdate, line. Elements are updated in their order.
+// Elements are updated in their order.
 bool TileInstance::run_atomic(const TileStep& step) {
-  const TileValue &out = program.value(step.words[0]), &value = program.value(step.words[2]);
-  const bool masked = step.words[3] >= 0;
-  const int64_t* addresses = at<int64_t>(step.words[1]);
-  const Mask mask{masked ? at<uint8_t>(step.words[3]) : nullptr, masked && program.value(step.words[3]).count == 1};
+  const auto w = step.as<AtomicStep>();
+  const TileValue &out = program.value(w.out()), &value = program.value(w.operand());
+  const bool masked = w.mask() >= 0;
+  const int64_t* addresses = at<int64_t>(w.addresses());
+  const Mask mask{masked ? at<uint8_t>(w.mask()) : nullptr, masked && program.value(w.mask()).count == 1};
   Memories memories(program, true);
   const auto update = reinterpret_cast<TileUpdate>(const_cast<void*>(step.run));
-  unsigned char* old = at<unsigned char>(step.words[0]);
-  const unsigned char* from = at<unsigned char>(step.words[2]);
+  unsigned char* old = at<unsigned char>(w.out());
+  const unsigned char* from = at<unsigned char>(w.operand());
   for (int64_t i = 0; i < out.count; ++i, old += out.size) {
     if (!mask.active(i)) {
       std::memset(old, 0, static_cast<size_t>(out.size));
       continue;
     }
     unsigned char* element = memories.find(addresses[i], static_cast<uint64_t>(out.size));
-    if (element == nullptr) return fault("updates", addresses[i], step.words[5]);
+    if (element == nullptr) return fault("updates", addresses[i], w.line());
     update(element, from + (value.count == 1 ? 0 : i) * out.size, old);
   }
   return true;
 }
 
-// Words: out, addresses, expected, value, line.
 bool TileInstance::run_swap(const TileStep& step) {
-  const TileValue& out = program.value(step.words[0]);
-  const int64_t* addresses = at<int64_t>(step.words[1]);
+  const auto w = step.as<CompareAndSwapStep>();
+  const TileValue& out = program.value(w.out());
+  const int64_t* addresses = at<int64_t>(w.addresses());
   const size_t size = static_cast<size_t>(out.size);
   Memories memories(program, true);
   for (int64_t i = 0; i < out.count; ++i) {
     unsigned char* element = memories.find(addresses[i], size);
-    if (element == nullptr) return fault("updates", addresses[i], step.words[4]);
+    if (element == nullptr) return fault("updates", addresses[i], w.line());
     unsigned char before[8];
     std::memcpy(before, element, size);
-    if (std::memcmp(before, at<unsigned char>(step.words[2]) + static_cast<size_t>(i) * size, size) == 0)
-      std::memcpy(element, at<unsigned char>(step.words[3]) + static_cast<size_t>(i) * size, size);
-    std::memcpy(at<unsigned char>(step.words[0]) + static_cast<size_t>(i) * size, before, size);
+    if (std::memcmp(before, at<unsigned char>(w.expected()) + static_cast<size_t>(i) * size, size) == 0)
+      std::memcpy(element, at<unsigned char>(w.replacement()) + static_cast<size_t>(i) * size, size);
+    std::memcpy(at<unsigned char>(w.out()) + static_cast<size_t>(i) * size, before, size);
   }
   return true;
 }

@@ -8,7 +8,7 @@ import functools
 
 from ..ir import Block, Op, Region, Type, Value
 from ..lower import TERMINATORS, Lowering, Places, Tile, rule
-from ..steps import Step
+from ..step_types import Branch, Copy, Loop, Print, ProgramCount, ProgramId, Require, WhileLoop
 
 AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -16,8 +16,8 @@ AXES = {"x": 0, "y": 1, "z": 2}
 @rule("tt.get_program_id", "tt.get_num_programs")
 def _program(low: Lowering, op: Op) -> list[Tile]:
     out = low.new(op.results[0].type)
-    name = "program_id" if op.name == "tt.get_program_id" else "program_count"
-    low.emit(name, [out.id, AXES[op.attributes["words"][0]]], [out.id])
+    dimension = AXES[op.attributes["words"][0]]
+    low.emit((ProgramId if op.name == "tt.get_program_id" else ProgramCount)(out.id, dimension))
     return [out]
 
 
@@ -54,8 +54,7 @@ def _for(low: Lowering, op: Op) -> list[Tile | Places]:
             low.copy_all(carried, [of(i, v) for i, v in enumerate(end.operands)])
 
     steps = low.inside(body)
-    values = [counter.id, first.id, bound.id, step.id]
-    low.steps.append(Step("loop", [*values, int(op.attributes["unsigned"])], values, [steps], repeats=True))
+    low.emit(Loop(counter.id, first.id, bound.id, step.id, int(op.attributes["unsigned"]), steps))
     return [low.places[a] if i in moving else carried[i] for i, a in enumerate(arguments)]
 
 
@@ -128,7 +127,7 @@ def _while(low: Lowering, op: Op) -> list[Tile]:
         assert end is not None
         holds, *values = (low.of(v) for v in end.operands)
         kept = low.new(holds.type)
-        low.emit("copy", [kept.id, holds.id], [kept.id, holds.id])
+        low.emit(Copy(kept.id, holds.id))
         flag.append(kept)
         low.copy_all(forwarded, values)
 
@@ -139,7 +138,7 @@ def _while(low: Lowering, op: Op) -> list[Tile]:
             low.copy_all(carried, [low.of(v) for v in end.operands])
 
     bodies = [low.inside(condition), low.inside(body)]
-    low.steps.append(Step("while_loop", [flag[0].id], [flag[0].id], bodies, repeats=True))
+    low.emit(WhileLoop(flag[0].id, *bodies))
     return forwarded
 
 
@@ -155,7 +154,7 @@ def _if(low: Lowering, op: Op) -> list[Tile]:
 
     bodies = [low.inside(functools.partial(branch, region)) for region in op.regions]
     bodies += [[]] * (2 - len(bodies))
-    low.steps.append(Step("branch", [condition.id], [condition.id], bodies))
+    low.emit(Branch(condition.id, *bodies))
     return outs
 
 
@@ -183,7 +182,7 @@ def _call(low: Lowering, op: Op) -> list[Tile]:
 def _assert(low: Lowering, op: Op) -> list[Tile]:
     condition = low.of(op.operands[0])
     low.texts.append(str(op.attributes.get("strings", [""])[0]))
-    low.emit("require", [condition.id, len(low.texts) - 1, low.line(op)], [condition.id])
+    low.emit(Require(condition.id, len(low.texts) - 1, low.line(op)))
     return []
 
 
@@ -194,5 +193,5 @@ def _print(low: Lowering, op: Op) -> list[Tile]:
     text = len(low.texts) - 1
     shown = [low.full(low.widened(low.of(value))).id for value in op.operands]
     for value in shown or [-1]:
-        low.emit("print", [text, value], [value])
+        low.emit(Print(text, value))
     return []

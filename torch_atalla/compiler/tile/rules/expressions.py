@@ -7,6 +7,7 @@ import dataclasses
 
 from ..ir import WIDTHS, Type
 from ..lower import Lowering, Tile
+from ..step_types import FusedMultiplyAdd
 
 Number = int | float
 
@@ -78,8 +79,7 @@ class Expr:
 
     def fma(self, by: Expr, plus: Expr) -> Expr:
         out = self.low.result(self.tile.type, [self.tile, by.tile, plus.tile])
-        ids = [out.id, self.tile.id, by.tile.id, plus.tile.id]
-        self.low.emit("fused_multiply_add", ids, ids)
+        self.low.emit(FusedMultiplyAdd(out.id, self.tile.id, by.tile.id, plus.tile.id))
         return Expr(self.low, out)
 
     def to(self, element: str) -> Expr:

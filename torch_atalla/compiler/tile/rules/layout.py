@@ -7,12 +7,13 @@ import dataclasses
 
 from ..ir import Op, Type
 from ..lower import Lowering, Parts, Places, Tile, rule, strides_of
+from ..step_types import Gather, Histogram, PutView, Range
 
 
 @rule("tt.make_range")
 def _range(low: Lowering, op: Op) -> list[Tile]:
     out = low.new(op.results[0].type)
-    low.emit("range", [out.id, op.attributes["start"]], [out.id])
+    low.emit(Range(out.id, op.attributes["start"]))
     return [out]
 
 
@@ -67,8 +68,7 @@ def _join(low: Lowering, op: Op) -> list[Tile]:
     out = low.new(kind)
     for k, operand in enumerate(op.operands):
         part = low.full(low.of(operand))
-        n = part.type.count
-        low.emit("put_view", [out.id, part.id, 1, k, n, 2], [out.id, part.id])
+        low.emit(PutView(out.id, part.id, k, [part.type.count], [2]))
     return [out]
 
 
@@ -84,7 +84,7 @@ def _concatenate(low: Lowering, op: Op) -> list[Tile]:
     for operand in op.operands:
         part = low.full(low.of(operand))
         n = part.type.count
-        low.emit("put_view", [out.id, part.id, 1, at, n, 1], [out.id, part.id])
+        low.emit(PutView(out.id, part.id, at, [n], [1]))
         at += n
     return [out]
 
@@ -97,8 +97,7 @@ def _gather(low: Lowering, op: Op) -> list[Tile]:
     if index.type.element not in ("i32", "i64"):
         index = low.convert(index, "i32")
     out = low.new(op.results[0].type)
-    values = [out.id, source.id, index.id]
-    low.emit("gather", [*values, outer, dims[axis], inner, low.line(op)], values)
+    low.emit(Gather(out.id, source.id, index.id, outer, dims[axis], inner, low.line(op)))
     return [out]
 
 
@@ -108,5 +107,5 @@ def _histogram(low: Lowering, op: Op) -> list[Tile]:
     mask = low.of(op.operands[1]).id if len(op.operands) > 1 else -1
     counted = low.convert(source, "i32")
     out = low.new(op.results[0].type.with_element("i32"))
-    low.emit("histogram", [out.id, counted.id, mask], [out.id, counted.id, mask])
+    low.emit(Histogram(out.id, counted.id, mask))
     return [low.convert(out, op.results[0].type.element)]

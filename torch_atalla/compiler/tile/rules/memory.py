@@ -7,7 +7,7 @@ import dataclasses
 
 from ..ir import WIDTHS, Op, Type, Value
 from ..lower import Lowering, Parts, Places, Tile, rule
-from ..steps import code
+from ..step_types import Atomic, CompareAndSwap, Load, LoadRows, Store, StoreRows
 
 ATOMIC = {"add": "add", "fadd": "add", "and": "and", "or": "or", "xor": "xor", "max": "max", "min": "min",
           "umax": "max_unsigned", "umin": "min_unsigned", "exch": "exchange"}  # fmt: skip
@@ -42,17 +42,30 @@ def _moved(low: Lowering, base: Tile, offset: Tile, scale: int, kind: Type, into
     return Tile(moved.id, Type("ptr", kind.shape if kind.shape is not None else shape, kind.pointee), moved.one)
 
 
-def _places(low: Lowering, value: Value, one: bool = False) -> list[int]:
-    """The three words of an access."""
+@dataclasses.dataclass(frozen=True)
+class _Access:
+    """Words of a load or store. `rows`: of a tile of rows, the offsets and the mask of its rows, and its sizes."""
+
+    base: int
+    offsets: int
+    scale: int
+    mask: int
+    rows: tuple[int, int, int, int] | None = None
+
+
+def _access(low: Lowering, value: Value, mask: Tile | None, single: bool) -> _Access:
+    """The access at the addresses `value`; `single`: one address stands for all elements."""
+    found = _rows(low, value, mask)
+    if found is not None:
+        return found
     places = low.places_of(value)
     if isinstance(places, Places):
-        return [places.base.id, places.offsets.id, places.scale]
-    tile = places if one else low.full(places)
-    return [tile.id, -1, 0]
+        return _Access(places.base.id, places.offsets.id, places.scale, _id(mask))
+    tile = places if single else low.full(places)
+    return _Access(tile.id, -1, 0, _id(mask))
 
 
-def _rows(low: Lowering, value: Value, mask: Tile | None) -> tuple[list[int], int, list[int]] | None:
-    """The words of an access to a tile of rows: places, the columns' mask, and those that follow the line; or None."""
+def _rows(low: Lowering, value: Value, mask: Tile | None) -> _Access | None:
     places = low.places_of(value)
     if not isinstance(places, Places) or len(places.type.dims) != 2:
         return None
@@ -60,10 +73,12 @@ def _rows(low: Lowering, value: Value, mask: Tile | None) -> tuple[list[int], in
     flags = Parts(None, mask) if mask is None or mask.one else low.parts_of(mask)
     if parts is None or flags is None or places.offsets.type.element not in ("i32", "i64"):
         return None
-    rows, columns, row_mask, column_mask = (
-        -1 if tile is None else tile.id for tile in (parts.rows, parts.columns, flags.rows, flags.columns)
-    )
-    return [places.base.id, columns, places.scale], column_mask, [rows, row_mask, *places.type.dims]
+    rows = _id(parts.rows), _id(flags.rows), *places.type.dims
+    return _Access(places.base.id, _id(parts.columns), places.scale, _id(flags.columns), rows)
+
+
+def _id(tile: Tile | None) -> int:
+    return -1 if tile is None else tile.id
 
 
 def _mask(low: Lowering, value: Value | None) -> Tile | None:
@@ -79,15 +94,10 @@ def _load(low: Lowering, op: Op) -> list[Tile]:
     other = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
     # One address for all elements is one element, if the mask and what stands for masked elements are one too.
     one = isinstance(places, Tile) and places.one and all(t is None or t.one for t in (mask, other))
-    words = _places(low, op.operands[0], one)
+    at = _access(low, op.operands[0], mask, one)
     out = low.new(kind, one)
-    if (found := _rows(low, op.operands[0], mask)) is not None:
-        words, column_mask, rows = found
-        values = [column_mask, -1 if other is None else other.id]
-        low.emit("load", [out.id, *words, *values, low.line(op), *rows], [out.id, *words[:2], *values, *rows[:2]])
-        return [out]
-    masks = [-1 if t is None else t.id for t in (mask, other)]
-    low.emit("load", [out.id, *words, *masks, low.line(op)], [out.id, *words[:2], *masks])
+    rows = None if at.rows is None else LoadRows(*at.rows)
+    low.emit(Load(out.id, at.base, at.offsets, at.scale, at.mask, _id(other), low.line(op), rows))
     return [out]
 
 
@@ -97,14 +107,9 @@ def _store(low: Lowering, op: Op) -> list[Tile]:
     mask = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
     # All elements may write the same to one address.
     one = isinstance(places, Tile) and places.one and value.one and (mask is None or mask.one)
-    words = _places(low, op.operands[0], one)
-    if (found := _rows(low, op.operands[0], mask)) is not None:
-        words, column_mask, rows = found
-        values = [value.id, column_mask]
-        low.emit("store", [*words, *values, low.line(op), *rows], [*words[:2], *values, *rows[:2]])
-        return []
-    others = [value.id, -1 if mask is None else mask.id]
-    low.emit("store", [*words, *others, low.line(op)], [*words[:2], *others])
+    at = _access(low, op.operands[0], mask, one)
+    rows = None if at.rows is None else StoreRows(*at.rows)
+    low.emit(Store(at.base, at.offsets, at.scale, value.id, at.mask, low.line(op), rows))
     return []
 
 
@@ -114,11 +119,10 @@ def _update(low: Lowering, op: Op) -> list[Tile]:
     addresses, value = low.full(low.of(op.operands[0])), low.of(op.operands[1])
     mask = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
     out = low.new(op.results[0].type)
-    ids = [out.id, addresses.id, value.id, -1 if mask is None else mask.id]
     kind = ATOMIC.get(op.attributes["words"][0])
     if kind is None:
         raise op.fail(f"the update `{op.attributes['words'][0]}`")
-    low.emit("atomic", [*ids, code("AtomicUpdate", kind), low.line(op)], ids)
+    low.emit(Atomic(out.id, addresses.id, value.id, _id(mask), kind, low.line(op)))
     return [out]
 
 
@@ -127,8 +131,7 @@ def _swap(low: Lowering, op: Op) -> list[Tile]:
     low.sequential = True
     addresses, expected, value = (low.full(low.of(v)) for v in op.operands)
     out = low.new(op.results[0].type)
-    ids = [out.id, addresses.id, expected.id, value.id]
-    low.emit("compare_and_swap", [*ids, low.line(op)], ids)
+    low.emit(CompareAndSwap(out.id, addresses.id, expected.id, value.id, low.line(op)))
     return [out]
 
 

@@ -8,6 +8,7 @@ import re
 from .. import arithmetic
 from ..ir import WIDTHS, Op, Type
 from ..lower import HALF, Lowering, Tile, bits_of, rule
+from ..step_types import Exp, FusedMultiplyAdd
 from ..steps import FLOAT8
 
 
@@ -83,7 +84,7 @@ def _exp(low: Lowering, op: Op) -> list[Tile]:
     if x.type.element != "f32":
         return [low.formula("exp", x)]
     out = low.new(x.type, x.one)
-    low.emit("exp", [out.id, x.id], [out.id, x.id])
+    low.emit(Exp(out.id, x.id))
     return [low.convert(out, source.type.element)]
 
 
@@ -92,8 +93,7 @@ def _fused_multiply_add(low: Lowering, op: Op) -> list[Tile]:
     element = op.results[0].type.element
     a, b, c = (low.widened(low.of(v)) for v in op.operands)
     out = low.result(max((a, b, c), key=lambda t: t.type.count).type, [a, b, c])
-    ids = [out.id, a.id, b.id, c.id]
-    low.emit("fused_multiply_add", ids, ids)
+    low.emit(FusedMultiplyAdd(out.id, a.id, b.id, c.id))
     return [low.convert(out, element)]
 
 

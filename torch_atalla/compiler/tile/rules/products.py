@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..ir import Op, Type
 from ..lower import HALF, Lowering, Tile, rule, strides_of
+from ..step_types import Dot, PutView
 from ..steps import FLOAT8
 
 FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}  # of scaled operands, and e2m1
@@ -51,8 +52,7 @@ def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
         sign = low.binary("shl", low.binary("and", bits, constant(8)), constant(4))
         size = low.binary("shl", low.binary("and", bits, constant(7)), constant(2))
         part = low.binary("or", sign, size)
-        words = [out.id, part.id, len(dims), k * strides_of(sizes)[axis], *dims, *strides]
-        low.emit("put_view", words, words[:2])
+        low.emit(PutView(out.id, part.id, k * strides_of(sizes)[axis], dims, strides))
     small = low.convert(Tile(out.id, Type("f8E4M3FN", out.type.shape)), "f32")
     return low.binary("mul", small, low.constant(64.0, Type("f32")))
 
@@ -88,8 +88,7 @@ def _product(low: Lowering, op: Op, a: Tile, b: Tile, acc: Tile) -> list[Tile]:
     n = b.type.dims[-1]
     into = low.preferred.get(op.results[0]) if element == kind.element else None
     out = into if into is not None else low.new(kind.with_element(element))
-    values = [out.id, a.id, b.id, acc.id]
-    low.emit("dot", [*values, Type("i1", tuple(batch)).count, m, n, k], values)
+    low.emit(Dot(out.id, a.id, b.id, acc.id, Type("i1", tuple(batch)).count, m, n, k))
     return [low.convert(out, kind.element)]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ..ir import Op, Type
 from ..lower import Lowering, Tile, rule, strides_of
-from ..steps import Step
+from ..step_types import Copy, Reduce, Scan
+from ..words import Step
 
 
 def _combination(low: Lowering, op: Op, count: int) -> tuple[list[int], list[int], list[int], list[Step]]:
@@ -27,7 +28,7 @@ def _combination(low: Lowering, op: Op, count: int) -> tuple[list[int], list[int
             # An argument may be a result: a copy keeps what is read from what is written.
             if source.one and source.type.count == 1 and count > 1:
                 raise op.fail("a combination that gives a constant")
-            low.emit("copy", [result.id, source.id], [result.id, source.id])
+            low.emit(Copy(result.id, source.id))
             results.append(result.id)
 
     low.depth += 1
@@ -45,10 +46,12 @@ def _front(low: Lowering, tile: Tile, axis: int) -> Tile:
     return low.permuted(low.full(tile), order)
 
 
-def _emit(low: Lowering, name: str, op: Op, outs: list[Tile], sources: list[Tile], lanes: int, length: int) -> None:
+def _emit(
+    low: Lowering, kind: type[Reduce | Scan], op: Op, outs: list[Tile], sources: list[Tile], lanes: int, length: int
+) -> None:
     left, right, results, steps = _combination(low, op, lanes * length)
-    values = [*(t.id for t in outs), *(t.id for t in sources), *left, *right, *results]
-    low.steps.append(Step(name, [lanes, length, len(sources), *values], values, [steps], repeats=True))
+    ids = [t.id for t in outs], [t.id for t in sources]
+    low.emit(kind(lanes, length, *ids, left, right, results, steps))
 
 
 @rule("tt.reduce")
@@ -58,7 +61,7 @@ def _reduce(low: Lowering, op: Op) -> list[Tile]:
     length = sources[0].type.dims[0]
     lanes = sources[0].type.count // length
     outs = [low.new(r.type) for r in op.results]
-    _emit(low, "reduce", op, outs, sources, lanes, length)
+    _emit(low, Reduce, op, outs, sources, lanes, length)
     return outs
 
 
@@ -71,7 +74,7 @@ def _scan(low: Lowering, op: Op) -> list[Tile]:
     if reverse:
         sources = [_flipped(low, t) for t in sources]
     outs = [low.new(t.type) for t in sources]
-    _emit(low, "scan", op, outs, sources, lanes, length)
+    _emit(low, Scan, op, outs, sources, lanes, length)
     if reverse:
         outs = [_flipped(low, t) for t in outs]
     rank = len(dims)
