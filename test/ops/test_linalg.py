@@ -290,8 +290,8 @@ def test_results_do_not_depend_on_the_batch() -> None:
     for f in (linalg.lu, linalg.qr, linalg.eig, linalg.svd, linalg.inv, linalg.matrix_exp):
         whole = f(a.to(DEVICE))
         one = f(a[11].to(DEVICE))
-        for w, o in zip(whole, one, strict=True) if isinstance(whole, tuple) else [(whole, one)]:
-            assert torch.equal(w[11].cpu(), o.cpu())
+        for batch, o in zip(whole, one, strict=True) if isinstance(whole, tuple) else [(whole, one)]:
+            assert torch.equal(batch[11].cpu(), o.cpu())
     for f in (linalg.cholesky, linalg.eigvalsh):
         assert torch.equal(f(p.to(DEVICE))[11].cpu(), f(p[11].to(DEVICE)).cpu())
 

@@ -34,9 +34,9 @@ void set(Tensor& t, const Index& i, Number x) {
   if (!is_complex(t)) return t.set(i, x.real());
   const int64_t at = 2 * t.offset(i);
   const double v[2] = {x.real(), x.imag()};
-  const float w[2] = {static_cast<float>(x.real()), static_cast<float>(x.imag())};
+  const float narrow[2] = {static_cast<float>(x.real()), static_cast<float>(x.imag())};
   if (wide(t)) std::memcpy(t.bytes.data() + at * 8, v, sizeof v);
-  else std::memcpy(t.bytes.data() + at * 4, w, sizeof w);
+  else std::memcpy(t.bytes.data() + at * 4, narrow, sizeof narrow);
 }
 void fill(Random& random, Tensor& t) {
   t.each([&](const Index& i) { set(t, i, {random.uniform(-1, 1), random.uniform(-1, 1)}); });

@@ -273,12 +273,12 @@ struct Deformable {
   // Of column i = [n, c, k, p, q].
   Index window(const Index& i) const { return {i[0], i[1] / (kMaps / kGroups), i[2], i[3], i[4]}; }
   double y(const Index& i) const {
-    const Index w = window(i);
-    return static_cast<double>(i[3] * 1 - 1 + i[2] / 2) + offset.get({w[0], w[1], w[2], 0, w[3], w[4]});
+    const Index at = window(i);
+    return static_cast<double>(i[3] * 1 - 1 + i[2] / 2) + offset.get({at[0], at[1], at[2], 0, at[3], at[4]});
   }
   double x(const Index& i) const {
-    const Index w = window(i);
-    return static_cast<double>(i[4] * 2 + i[2] % 2 * 3) + offset.get({w[0], w[1], w[2], 1, w[3], w[4]});
+    const Index at = window(i);
+    return static_cast<double>(i[4] * 2 + i[2] % 2 * 3) + offset.get({at[0], at[1], at[2], 1, at[3], at[4]});
   }
   double factor(const Index& i) const { return masked ? mask.get(window(i)) : 1; }
 };
@@ -298,14 +298,14 @@ void deformable(atalla_dtype d, bool masked) {
   Tensor of_mask = zeros(t.mask.sizes);
   expected.each([&](const Index& i) {
     const double y = t.y(i), x = t.x(i), scale = t.factor(i), g = t.grad.get(i);
-    const Index w = t.window(i);
+    const Index at = t.window(i);
     expected.set(i, t.at(i[0], i[1], y, x) * scale);
-    add(of_mask, w, t.at(i[0], i[1], y, x) * g);
+    add(of_mask, at, t.at(i[0], i[1], y, x) * g);
     constexpr double kStep = 1.0 / 64;  // linear between elements
     for (int64_t c = 0; c < 2; ++c) {
       const double dy = c == 0 ? kStep : 0, dx = c == 1 ? kStep : 0;
       const double slope = (t.at(i[0], i[1], y + dy, x + dx) - t.at(i[0], i[1], y - dy, x - dx)) / (2 * kStep);
-      add(of_offset, {w[0], w[1], w[2], c, w[3], w[4]}, slope * scale * g);
+      add(of_offset, {at[0], at[1], at[2], c, at[3], at[4]}, slope * scale * g);
     }
     for (int64_t a = 0; a < Deformable::kHigh; ++a) {
       for (int64_t b = 0; b < Deformable::kWide; ++b) {

@@ -50,7 +50,7 @@ void cat(const at::ITensorListRef& tensors, int64_t dim, const Tensor& out) {
       else builder.input(t);
       size += dense ? t.numel() : t.sizes()[static_cast<size_t>(dim)];
     }
-    atalla_operand& part = builder.operand(0);
+    atalla_operand& part = builder.operand(CatOperands::kOut);
     part.addr = reinterpret_cast<atalla_addr>(to);
     part.sizes[dim] = size;
     if (builder.desc().n_operands > 2) {

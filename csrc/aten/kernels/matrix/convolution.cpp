@@ -70,7 +70,7 @@ void launch_phase(const Tensor& out, const Tensor& input, const Tensor& weight, 
     strides[2 + d] *= -phases[d].tap_step;
   }
   LaunchBuilder builder(kConvolution, out.scalar_type(), {out}, {input, {weight, sizes, strides}, bias});
-  builder.operand(2).addr += static_cast<uint64_t>(offset) * weight.element_size();
+  builder.operand(ConvolutionOperands::kWeight).addr += static_cast<uint64_t>(offset) * weight.element_size();
   ConvolutionParameters parameters{.groups = groups};
   for (size_t d = 0; d < phases.size(); ++d) {
     parameters.stride[d] = 1;

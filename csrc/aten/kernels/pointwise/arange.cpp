@@ -21,7 +21,7 @@ void launch_arange(const Tensor& out, int64_t first, int64_t count, int64_t stri
   const std::array<int64_t, 1> sizes{count}, strides{stride};
   LaunchBuilder builder(kArange, out.scalar_type());
   builder.output({out, sizes, strides}).immediate(start, accumulation).immediate(step, accumulation);
-  builder.operand(0).addr += static_cast<uint64_t>(first) * out.element_size();
+  builder.operand(ArangeOperands::kOut).addr += static_cast<uint64_t>(first) * out.element_size();
   builder.launch(out.device());
 }
 

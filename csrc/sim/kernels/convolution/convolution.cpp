@@ -89,17 +89,21 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   conv.shape = convolution_shape(launch.desc);
   const ConvolutionShape& s = conv.shape;
   if (s.batch * s.out_channels * s.positions() == 0) return ATALLA_OK;
-  conv.out = convolution_tensor(launch.operand(0), launch.data[0]);
-  conv.in = convolution_tensor(launch.operand(1), launch.data[1]);
-  conv.weight = weight_rows<T>(s, convolution_tensor(launch.operand(2), launch.data[2]));
+  using Operands = ConvolutionOperands;
+  const auto tensor = [&](int index) { return convolution_tensor(launch.operand(index), launch.data[index]); };
+  conv.out = tensor(Operands::kOut), conv.in = tensor(Operands::kInput);
+  conv.weight = weight_rows<T>(s, tensor(Operands::kWeight));
   if (conv.weight == nullptr && s.depth() > 0) {
     return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for a copy of the weight");
   }
-  const bool has_bias = has_operand(launch, 3);
-  conv.bias = has_bias ? launch.ptr<const char>(3) : nullptr;
-  conv.bias_dtype = has_bias ? launch.operand(3).dtype : kNativeOf<T>;
-  conv.bias_stride = has_bias ? launch.operand(3).strides[0] : 0;
-  if (has_operand(launch, 4)) load_run(launch.ptr<const char>(4), launch.operand(4).dtype, 1, 1, &conv.outside);
+  const bool has_bias = has_operand(launch, Operands::kBias);
+  conv.bias = has_bias ? launch.ptr<const char>(Operands::kBias) : nullptr;
+  conv.bias_dtype = has_bias ? launch.operand(Operands::kBias).dtype : kNativeOf<T>;
+  conv.bias_stride = has_bias ? launch.operand(Operands::kBias).strides[0] : 0;
+  if (has_operand(launch, Operands::kOutside)) {
+    const atalla_operand& outside = launch.operand(Operands::kOutside);
+    load_run(launch.ptr<const char>(Operands::kOutside), outside.dtype, 1, 1, &conv.outside);
+  }
   conv.compute_dtype = launch.desc.compute_dtype;
   const int64_t* st = conv.out.strides;
   int64_t expected = -1;  // stride that the next outer dimension must have
@@ -192,7 +196,7 @@ atalla_status run_fused(const Launch& launch) {
   if (atalla_status s = finish.check_count(name)) return s;
   atalla_launch_desc alone;
   describe_convolution_alone(launch.desc, kFusedInputs, alone);
-  alone.operands[0].dtype = integers ? ATALLA_I32 : ATALLA_F32;
+  alone.operands[ConvolutionOperands::kOut].dtype = integers ? ATALLA_I32 : ATALLA_F32;
   void* data[3 + kFusedInputs] = {launch.data[0]};
   for (int i = 0; i < 2 + kFusedInputs; ++i) data[1 + i] = launch.data[n_out + i];
   const Launch convolution{alone, data};

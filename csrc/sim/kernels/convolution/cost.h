@@ -64,8 +64,10 @@ inline uint64_t image_bytes_read(const atalla_geometry& chip, const ConvolutionS
 inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionShape& s, Cost& cost) {
   if (s.groups < 1 || s.batch * s.out_channels * s.positions() <= 0) return;
   const uint64_t images = static_cast<uint64_t>(s.batch) * static_cast<uint64_t>(s.groups);
-  const int64_t in_item = dtype_size(desc.operands[1].dtype);
-  const int64_t weight_item = dtype_size(desc.operands[2].dtype);
+  using Operands = ConvolutionOperands;
+  const atalla_operand& image = desc.operands[Operands::kInput];
+  const int64_t in_item = dtype_size(image.dtype);
+  const int64_t weight_item = dtype_size(desc.operands[Operands::kWeight].dtype);
   const int64_t positions = s.positions(), depth = s.depth(), co = s.out_per_group();
   const int64_t image_bytes = s.in_per_group() * s.in[0] * s.in[1] * s.in[2] * in_item;
   const uint64_t vectors = static_cast<uint64_t>(s.batch * s.out_channels) * cost.vectors(positions);
@@ -91,23 +93,24 @@ inline void convolution_cost(const atalla_launch_desc& desc, const ConvolutionSh
     cost.packets = (product.packets + static_cast<uint64_t>(lines_of_runs)) * images;
     cost.array_rows = product.array_rows * images;
     cost.weight_rows = product.weight_rows * images;
-    const bool copied = is_copied(cost.chip, s, desc.operands[1]), whole = has_whole_tiles(cost.chip, s);
+    const bool copied = is_copied(cost.chip, s, image), whole = has_whole_tiles(cost.chip, s);
     cost.bytes_read = images * (image_bytes_read(cost.chip, s, in_item, copied) + product.b_bytes);
-    if (copied && !whole && desc.operands[1].strides[1] != 1 && s.in_per_group() > 2) {
+    if (copied && !whole && image.strides[1] != 1 && s.in_per_group() > 2) {
       const auto lines = static_cast<uint64_t>(s.in[0] * s.in[1]), width = static_cast<uint64_t>(s.in[2]);
       const bool padded_lines = s.padding[0] != 0 || s.padding[1] != 0 || s.padding[2] != 0;
       const auto channels = static_cast<uint64_t>(s.in_per_group());
       cost.transpose(images * (padded_lines ? lines : 1), padded_lines ? width : lines * width, channels);
     }
   }
-  if (desc.n_operands >= 4 && desc.operands[3].addr != 0) {
-    cost.bytes_read += operand_bytes(desc.operands[3]);
+  const auto given = [&](int index) { return desc.n_operands > index && desc.operands[index].addr != 0; };
+  if (given(Operands::kBias)) {
+    cost.bytes_read += operand_bytes(desc.operands[Operands::kBias]);
     cost.vector_ops += vectors;
     if (co != 1) hide_stores(vectors, /*program=*/false, cost);
   }
-  if (desc.n_operands == 5 && desc.operands[4].addr != 0) cost.bytes_read += operand_bytes(desc.operands[4]);
+  if (given(Operands::kOutside)) cost.bytes_read += operand_bytes(desc.operands[Operands::kOutside]);
   cost.bytes_written = static_cast<uint64_t>(s.batch * s.out_channels * positions) *
-                       static_cast<uint64_t>(dtype_size(desc.operands[0].dtype));
+                       static_cast<uint64_t>(dtype_size(desc.operands[Operands::kOut].dtype));
 }
 
 // Adds the cost of a program that ends such a launch: its other operands, whose inputs begin at `first_extra`, and its

@@ -217,9 +217,10 @@ atalla_status multiply_packed(const PackedConvolution& conv) {
 bool describe(const atalla_launch_desc& desc, atalla_launch_desc& alone) {
   if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 3) return false;
   describe_convolution_alone(desc, kInputs, alone);
-  const atalla_operand &out = alone.operands[0], &packed = desc.operands[desc.n_outputs + 1];
+  const atalla_operand &out = alone.operands[ConvolutionOperands::kOut],
+                       &packed = desc.operands[ConvolutionPackedOperands(desc).weight];
   if (packed.ndim < 4 || packed.ndim > 6 || out.ndim < 2) return false;
-  atalla_operand& weight = alone.operands[2];
+  atalla_operand& weight = alone.operands[ConvolutionOperands::kWeight];
   weight.ndim = static_cast<decltype(weight.ndim)>(packed.ndim - 1);
   weight.sizes[0] = out.sizes[1];
   for (int d = 1; d < weight.ndim; ++d) weight.sizes[d] = packed.sizes[d];
@@ -248,13 +249,15 @@ atalla_status run(const Launch& launch) {
                      "%s: %d outputs of %d operands; expected out, in, a packed weight of 4 to 6 dimensions and bias",
                      kName, n_out, int{desc.n_operands});
   }
-  if (desc.n_operands > n_out + 3) alone.operands[0].dtype = ATALLA_F32;  // the sums; the program gives the outputs
-  void* data[5] = {launch.data[0], launch.data[n_out], launch.data[n_out + 1], launch.data[n_out + 2]};
+  if (desc.n_operands > n_out + 3)
+    alone.operands[ConvolutionOperands::kOut].dtype = ATALLA_F32;  // the sums; the program gives the outputs
+  const ConvolutionPackedOperands at(desc);
+  void* data[5] = {launch.data[at.kOut], launch.data[at.input], launch.data[at.weight], launch.data[at.bias]};
   const Launch convolution{alone, data};
   if (atalla_status s = check_convolution(convolution, kName)) return s;
   PackedConvolution conv;
   const ConvolutionShape& s = conv.shape = convolution_shape(alone);
-  if (atalla_status status = check_packed(desc.operands[n_out + 1], s)) return status;
+  if (atalla_status status = check_packed(desc.operands[at.weight], s)) return status;
   if (s.groups != 1)
     return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld groups, expected 1", kName, static_cast<long long>(s.groups));
   ProgramFinish finish(launch, kInputs);
@@ -263,7 +266,7 @@ atalla_status run(const Launch& launch) {
     if (atalla_status status = finish.check_count(kName)) return status;
     if (atalla_status status = finish.decode(kName, alone, data[0])) return status;
     conv.finish = &finish;
-  } else if (n_out != 1 || !has_flat_positions(desc.operands[0], ATALLA_F32)) {
+  } else if (n_out != 1 || !has_flat_positions(desc.operands[at.kOut], ATALLA_F32)) {
     return set_error(ATALLA_ERR_ARGUMENT,
                      "%s: %d outputs, expected one without a program, F32 with contiguous positions", kName, n_out);
   }
@@ -275,13 +278,13 @@ atalla_status run(const Launch& launch) {
                      "%s: no input channels, an image of more than 2^28 elements, or more than %d phases", kName,
                      static_cast<int>(kPhases));
   }
-  conv.out = convolution_tensor(alone.operands[0], data[0]);
-  conv.in = convolution_tensor(alone.operands[1], launch.data[n_out]);
-  conv.panels = launch.ptr<const float>(n_out + 1);
-  if (launch.data[n_out + 2] != nullptr) {
-    conv.bias = launch.ptr<const char>(n_out + 2);
-    conv.bias_dtype = alone.operands[3].dtype;
-    conv.bias_stride = alone.operands[3].strides[0];
+  conv.out = convolution_tensor(alone.operands[ConvolutionOperands::kOut], data[0]);
+  conv.in = convolution_tensor(desc.operands[at.input], launch.data[at.input]);
+  conv.panels = launch.ptr<const float>(at.weight);
+  if (launch.data[at.bias] != nullptr) {
+    conv.bias = launch.ptr<const char>(at.bias);
+    conv.bias_dtype = desc.operands[at.bias].dtype;
+    conv.bias_stride = desc.operands[at.bias].strides[0];
   }
   if (atalla_status status = multiply_packed(conv)) return status;
   return finish.status(kName);

@@ -34,7 +34,9 @@ struct ConvolutionTensor {
 
 // What is read from the descriptor, whatever its number of spatial dimensions; operand sizes must have been checked.
 inline ConvolutionShape convolution_shape(const atalla_launch_desc& desc) {
-  const atalla_operand &out = desc.operands[0], &in = desc.operands[1], &weight = desc.operands[2];
+  using Operands = ConvolutionOperands;
+  const atalla_operand &out = desc.operands[Operands::kOut], &in = desc.operands[Operands::kInput],
+                       &weight = desc.operands[Operands::kWeight];
   const int dims = in.ndim - 2, skip = kSpatial - dims;
   const ConvolutionParameters p = ConvolutionParameters::read(desc);
   ConvolutionShape s;

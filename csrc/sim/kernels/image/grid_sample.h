@@ -90,13 +90,13 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
   const T x = axis.place(coordinate);
   if (mode == GridMode::kCubic) {
     const T floor = static_cast<T>(__builtin_floor(x)), f = x - floor, a = T(-0.75);
-    const T w[4] = {cubic_far(f + 1, a), cubic_near(f, a), cubic_near(1 - f, a), cubic_far(1 - f + 1, a)};
+    const T weights[4] = {cubic_far(f + 1, a), cubic_near(f, a), cubic_near(1 - f, a), cubic_far(1 - f + 1, a)};
     const T scale = axis.scale();
     const T s[4] = {cubic_far_slope(f + 1, a), cubic_near_slope(f, a), -cubic_near_slope(1 - f, a),
                     -cubic_far_slope(1 - f + 1, a)};
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
-      t.weight[k] = w[k], t.slope[k] = s[k] * scale;
+      t.weight[k] = weights[k], t.slope[k] = s[k] * scale;
       t.offset[k] = axis.offset(axis.pad(floor + static_cast<T>(k - 1)));
     }
     return t;

@@ -42,11 +42,11 @@ struct FractionalPool {
   }
 
   bool planes(int64_t from, int64_t to) const {
-    const PoolWindows* w = pool.window;
-    ScratchArray<int64_t> starts(w[0].out + w[1].out + w[2].out);
-    ScratchArray<T> line(w[2].kernel);
+    const PoolWindows* window = pool.window;
+    ScratchArray<int64_t> starts(window[0].out + window[1].out + window[2].out);
+    ScratchArray<T> line(window[2].kernel);
     if (!starts || !line) return false;
-    int64_t* const at[3] = {starts.get(), starts.get() + w[0].out, starts.get() + w[0].out + w[1].out};
+    int64_t* const at[3] = {starts.get(), starts.get() + window[0].out, starts.get() + window[0].out + window[1].out};
     for (int64_t p = from; p < to; ++p) {
       const int64_t n = p / pool.channels, c = p % pool.channels;
       for (int d = 0; d < kSpatialDims; ++d) {
@@ -59,19 +59,19 @@ struct FractionalPool {
         }
         begins(d, sample, at[d]);
       }
-      for (int64_t d = 0; d < w[0].out; ++d) {
-        for (int64_t h = 0; h < w[1].out; ++h) {
-          for (int64_t x = 0; x < w[2].out; ++x) {
+      for (int64_t d = 0; d < window[0].out; ++d) {
+        for (int64_t h = 0; h < window[1].out; ++h) {
+          for (int64_t x = 0; x < window[2].out; ++x) {
             T best = static_cast<T>(-__builtin_inf());
-            int64_t where = (at[0][d] * w[1].in + at[1][h]) * w[2].in + at[2][x];
-            for (int64_t z = at[0][d]; z < at[0][d] + w[0].kernel; ++z) {
-              for (int64_t y = at[1][h]; y < at[1][h] + w[1].kernel; ++y) {
-                const T* v =
-                    load_row(pool.in, pool.in.at(n, c, z, y, at[2][x]), pool.in.strides[4], w[2].kernel, line.get());
-                for (int64_t i = 0; i < w[2].kernel; ++i) {
+            int64_t where = (at[0][d] * window[1].in + at[1][h]) * window[2].in + at[2][x];
+            for (int64_t z = at[0][d]; z < at[0][d] + window[0].kernel; ++z) {
+              for (int64_t y = at[1][h]; y < at[1][h] + window[1].kernel; ++y) {
+                const T* v = load_row(pool.in, pool.in.at(n, c, z, y, at[2][x]), pool.in.strides[4], window[2].kernel,
+                                      line.get());
+                for (int64_t i = 0; i < window[2].kernel; ++i) {
                   if (!(v[i] > best) && v[i] == v[i]) continue;
                   best = v[i];
-                  where = (z * w[1].in + y) * w[2].in + at[2][x] + i;
+                  where = (z * window[1].in + y) * window[2].in + at[2][x] + i;
                 }
               }
             }

@@ -21,29 +21,29 @@ struct PoolScatter {
   bool add;
 
   bool planes(int64_t from, int64_t to) const {
-    const PoolWindows *w = pool.window, &ww = w[2];
-    const int64_t size = w[0].out * w[1].out * ww.out;
-    ScratchArray<T> plane(size), line(ww.in);
+    const PoolWindows *window = pool.window, &line_window = window[2];
+    const int64_t size = window[0].out * window[1].out * line_window.out;
+    ScratchArray<T> plane(size), line(line_window.in);
     if (!plane || !line) return false;
     for (int64_t p = from; p < to; ++p) {
       const int64_t n = p / pool.channels, c = p % pool.channels;
       for (int64_t i = 0; i < size; ++i) plane[i] = T(0);
-      for (int64_t d = 0; d < w[0].in; ++d) {
-        for (int64_t h = 0; h < w[1].in; ++h) {
-          const T* x = load_row(pool.in, pool.in.at(n, c, d, h, 0), pool.in.strides[4], ww.in, line.get());
+      for (int64_t d = 0; d < window[0].in; ++d) {
+        for (int64_t h = 0; h < window[1].in; ++h) {
+          const T* x = load_row(pool.in, pool.in.at(n, c, d, h, 0), pool.in.strides[4], line_window.in, line.get());
           const int64_t* s = index_strides;
           const int64_t first = n * s[0] + c * s[1] + d * s[2] + h * s[3];
           if (add) {
-            for (int64_t i = 0; i < ww.in; ++i) plane[index.read(first + i * s[4])] += x[i];
+            for (int64_t i = 0; i < line_window.in; ++i) plane[index.read(first + i * s[4])] += x[i];
           } else {
-            for (int64_t i = 0; i < ww.in; ++i) plane[index.read(first + i * s[4])] = x[i];
+            for (int64_t i = 0; i < line_window.in; ++i) plane[index.read(first + i * s[4])] = x[i];
           }
         }
       }
-      for (int64_t d = 0; d < w[0].out; ++d) {
-        for (int64_t h = 0; h < w[1].out; ++h) {
-          store_run(&plane[(d * w[1].out + h) * ww.out], ww.out, pool.out.at(n, c, d, h, 0), pool.out.dtype,
-                    pool.out.strides[4]);
+      for (int64_t d = 0; d < window[0].out; ++d) {
+        for (int64_t h = 0; h < window[1].out; ++h) {
+          store_run(&plane[(d * window[1].out + h) * line_window.out], line_window.out, pool.out.at(n, c, d, h, 0),
+                    pool.out.dtype, pool.out.strides[4]);
         }
       }
     }

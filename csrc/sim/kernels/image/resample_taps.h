@@ -182,10 +182,10 @@ bool fill_plain(Taps<T>& taps, Filter filter, int64_t in, int64_t out, bool alig
       }
       const auto [i, t] = split_position(sample_position(scale, o, align_corners, true), in);
       const T a = T(-0.75);
-      const T w[4] = {cubic_far(t + 1, a), cubic_near(t, a), cubic_near(1 - t, a), cubic_far(1 - t + 1, a)};
+      const T weights[4] = {cubic_far(t + 1, a), cubic_near(t, a), cubic_near(1 - t, a), cubic_far(1 - t + 1, a)};
       for (int64_t k = 0; k < 4; ++k) {
         const int64_t x = i + k - 1;
-        taps.push(x < 0 ? 0 : x < in - 1 ? x : in - 1, w[k]);
+        taps.push(x < 0 ? 0 : x < in - 1 ? x : in - 1, weights[k]);
       }
     }
   }
