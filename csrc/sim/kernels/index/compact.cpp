@@ -6,6 +6,7 @@
 #include "sim/kernels/index/compact.h"
 
 #include "kernel_parameters.h"
+#include "sim/kernels/base/flag.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -77,7 +78,7 @@ void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t en
     if (d < last) offset += coordinate[d] * in.strides[d];
   }
   int32_t list[kBlock];
-  while (begin < end && row < limit) {
+  while (begin < end && row >= 0 && row < limit) {
     const int64_t at = coordinate[last], left = in.sizes[last] - at, n = left < end - begin ? left : end - begin;
     int64_t found = list_true(mask + offset + at * in.strides[last], in.strides[last], static_cast<int>(n), 0, list);
     if (found > limit - row) found = limit - row;
@@ -128,18 +129,20 @@ atalla_status check_moves(const char* name, const Launch& l, int line, int mask,
 
 // Moves elements between places of a space, where the mask is true, and consecutive ones of a line.
 template <bool kToLine>
-atalla_status run_moves(const Launch& l, int line, int space, int mask, int starts) {
+atalla_status run_moves(const char* name, const Launch& l, int line, int space, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0 || l.ptr<const int64_t>(starts)[blocks_of(n)] == 0) return ATALLA_OK;
   const Dims<2> dims = walk<2>(l, {mask, space});
-  const int64_t step = l.operand(line).strides[0];
+  const int64_t step = l.operand(line).strides[0], places = l.operand(line).sizes[0];
   const uint8_t* m = l.ptr<const uint8_t>(mask);
+  Flag wrong;
   dispatch_width(l.operand(space).dtype, [&](auto tag) {
     using E = decltype(tag);
     for_each_block(n, l.ptr<const int64_t>(starts), [&](int64_t begin, int64_t end, int64_t position) {
       int32_t list[kBlock];
       for_each_run(dims, begin, end, [&](const int64_t* o, const int64_t* s, int64_t k) {
         const int found = list_true(m + o[0], s[0], static_cast<int>(k), 0, list);
+        if (position < 0 || position > places - found) return wrong.set();
         E* p = l.ptr<E>(line) + position * step;
         E* q = l.ptr<E>(space) + o[1];
         for (int i = 0; i < found; ++i) {
@@ -153,19 +156,22 @@ atalla_status run_moves(const Launch& l, int line, int space, int mask, int star
       });
     });
   });
-  return ATALLA_OK;
+  if (!wrong) return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: the counts of operand %d are not those of the mask", name, starts);
 }
 
 atalla_status run_select(const Launch& l) {
   using Select = CompactSelectOperands;
-  ATALLA_CHECK(check_moves("compact.select", l, Select::kOut, Select::kMask, Select::kStarts));
-  return run_moves<true>(l, Select::kOut, Select::kInput, Select::kMask, Select::kStarts);
+  const char* name = "compact.select";
+  ATALLA_CHECK(check_moves(name, l, Select::kOut, Select::kMask, Select::kStarts));
+  return run_moves<true>(name, l, Select::kOut, Select::kInput, Select::kMask, Select::kStarts);
 }
 
 atalla_status run_scatter(const Launch& l) {
   using Scatter = MaskedScatterOperands;
-  ATALLA_CHECK(check_moves("masked_scatter", l, Scatter::kInput, Scatter::kMask, Scatter::kStarts));
-  return run_moves<false>(l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
+  const char* name = "masked_scatter";
+  ATALLA_CHECK(check_moves(name, l, Scatter::kInput, Scatter::kMask, Scatter::kStarts));
+  return run_moves<false>(name, l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
 }
 
 // A vector instruction compares a vector, another finds its places by a prefix sum.

@@ -27,21 +27,26 @@ template <class T>
 void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diagonal, bool upper) {
   const atalla_operand& out = l.operand(Operand::kOut);
   const int64_t to_column = out.strides[0], step = out.strides[1];
-  // What the upper triangle leaves of a row is the lower one of the diagonal before.
+  // What the upper triangle leaves of a row is the lower one of the diagonal before. Rows without elements, which may
+  // be many, are left out.
   if (upper) --diagonal;
-  parallel_for(rows, columns >= 16384 ? 1 : 16384 / (columns + 1) + 1, [&](int64_t begin, int64_t end) {
-    int64_t position = lower_before(begin, columns, diagonal);
-    if (upper) position = begin * columns - position;
-    T* o = l.ptr<T>(Operand::kOut) + position * step;
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t split = r + diagonal + 1 < 0 ? 0 : r + diagonal + 1 > columns ? columns : r + diagonal + 1;
-      const int64_t first = upper ? split : 0, last = upper ? columns : split;
-      for (int64_t c = first; c < last; ++c, o += step) {
-        *o = convert<T>(r);
-        o[to_column] = convert<T>(c);
-      }
-    }
-  });
+  const int64_t before = upper || diagonal >= 0 ? 0 : -diagonal - 1;
+  const int64_t filled = upper ? std::min(rows, columns - diagonal) : rows;
+  parallel_for(
+      filled - before, columns >= 16384 ? 1 : 16384 / (columns + 1) + 1, [&](int64_t first_row, int64_t end_row) {
+        const int64_t begin = before + first_row, end = before + end_row;
+        int64_t position = lower_before(begin, columns, diagonal);
+        if (upper) position = begin * columns - position;
+        T* o = l.ptr<T>(Operand::kOut) + position * step;
+        for (int64_t r = begin; r < end; ++r) {
+          const int64_t split = r + diagonal + 1 < 0 ? 0 : r + diagonal + 1 > columns ? columns : r + diagonal + 1;
+          const int64_t first = upper ? split : 0, last = upper ? columns : split;
+          for (int64_t c = first; c < last; ++c, o += step) {
+            *o = convert<T>(r);
+            o[to_column] = convert<T>(c);
+          }
+        }
+      });
 }
 
 atalla_status run_triangle_indices(const Launch& l) {

@@ -50,12 +50,20 @@ T log_sum(T a, T b, T c) {
   return std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most)) + most;
 }
 
-// Lengths within the operands, labels within the classes.
+// Lengths within the operands, labels and the blank within the classes.
 inline atalla_status check_labels(const char* name, const CtcShape& shape) {
   const Launch& l = shape.l;
   const atalla_operand& targets = l.operand(Ctc::kTargets);
   if (targets.ndim < 1 || targets.ndim > 2) {
     return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, int{targets.ndim});
+  }
+  if (shape.batch > 0 && (shape.blank < 0 || shape.blank >= shape.classes)) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: the blank %lld is none of %lld classes", name,
+                     static_cast<long long>(shape.blank), static_cast<long long>(shape.classes));
+  }
+  if (!shape.joined && targets.sizes[0] != shape.batch) {
+    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets of %lld samples, expected %lld", name,
+                     static_cast<long long>(targets.sizes[0]), static_cast<long long>(shape.batch));
   }
   int64_t total = 0;
   for (int64_t b = 0; b < shape.batch; ++b) {

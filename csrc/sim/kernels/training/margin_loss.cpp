@@ -21,9 +21,10 @@ T value_at(const Launch& l, int operand, int64_t offset) {
 
 static_assert(Margin::kLoss == Labels::kLoss);
 
-// Losses of all rows: out [n] each on its own, or one value, their sum divided by `divisor`.
+// Losses of all rows: each on its own, or one value, their sum or mean.
 template <class RowLoss>
-atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, double divisor, RowLoss&& row_loss) {
+atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, LossReduction reduction,
+                          RowLoss&& row_loss) {
   const atalla_operand& out = l.operand(Margin::kLoss);
   ScratchArray<double> losses(rows);
   if (!losses)
@@ -35,16 +36,12 @@ atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, doubl
   double sum = 0;
   for (int64_t r = 0; r < rows; ++r) {
     sum += losses[r];
-    if (out.ndim == 0) continue;
+    if (reduction != LossReduction::kNone) continue;
     store_run(&losses[r], 1, at(l.data[Margin::kLoss], out.dtype, r * out.strides[0]), out.dtype, 1);
   }
-  sum /= divisor;
-  if (out.ndim == 0) store_run(&sum, 1, l.data[Margin::kLoss], out.dtype, 1);
+  if (reduction == LossReduction::kMean) sum /= static_cast<double>(rows);
+  if (reduction != LossReduction::kNone) store_run(&sum, 1, l.data[Margin::kLoss], out.dtype, 1);
   return ATALLA_OK;
-}
-
-double divisor_of(LossReduction reduction, int64_t rows) {
-  return reduction == LossReduction::kMean ? static_cast<double>(rows) : 1;
 }
 
 template <class T>
@@ -55,7 +52,7 @@ atalla_status multi_margin(const Launch& l) {
   const bool squared = p.p == 2;
   const LossReduction reduction = p.reduction;
   const int64_t d = x.sizes[1];
-  return reduce_rows(l, x.sizes[0], d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
+  return reduce_rows(l, x.sizes[0], d, reduction, [&](int64_t r) {
     const int64_t t = l.ptr<const int64_t>(Margin::kTarget)[r * target.strides[0]];
     const T own = value_at<T>(l, Margin::kInput, r * x.strides[0] + t * x.strides[1]);
     double sum = 0;
@@ -87,7 +84,7 @@ atalla_status multilabel(const Launch& l) {
   const auto flag_place = [&](int64_t r, int64_t j) {
     return at(l.data[Labels::kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
   };
-  return reduce_rows(l, x.sizes[0], d * d, divisor_of(reduction, x.sizes[0]), [&](int64_t r) {
+  return reduce_rows(l, x.sizes[0], d * d, reduction, [&](int64_t r) {
     const int64_t* labels = l.ptr<const int64_t>(Labels::kTargets) + r * target.strides[0];
     const double zero = 0, one = 1;
     int64_t count = 0;
