@@ -241,6 +241,11 @@ class TestNestedTensors(DeviceTestCase):
         with self.assertRaisesRegex(RuntimeError, "single jagged dim"):
             to_padded(values.to(device), [offsets.to(device)] * 2, [3, 3])
 
+    def test_padding_of_a_view(self, device):
+        nested = torch.nested.nested_tensor([torch.ones(2, 5), torch.ones(3, 5)], device=device)
+        with self.assertRaisesRegex(RuntimeError, "for now to_padded_tensor only supports contiguous nested tensor"):
+            nested.transpose(1, 2).to_padded_tensor(0.0)
+
     def test_jagged_layout(self, device):
         x = torch.nested.nested_tensor(INPUTS["rows"], layout=torch.jagged, device=device, requires_grad=True)
         padded = x.to_padded_tensor(0.0)

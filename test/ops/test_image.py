@@ -99,8 +99,8 @@ def test_resample(layout, mode, dtype):
 
 @pytest.mark.parametrize("mode", ["linear", "bilinear", "trilinear", "bicubic", "antialias"])
 def test_weights_of_0(mode):
-    """An infinity is NaN where the CPU's weight of it is 0: positions and weights are rounded as there. Sizes change, since
-    the CPU gives NaN of each infinity where they do not."""
+    """An infinity is NaN where the CPU's weight of it is 0: positions and weights are rounded as there. Sizes change,
+    since the CPU gives NaN of each infinity where they do not."""
     torch.manual_seed(0)
     rng = random.Random(0)
     dims = {"linear": 1, "trilinear": 3}.get(mode, 2)

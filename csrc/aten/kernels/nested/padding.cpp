@@ -96,7 +96,8 @@ Tensor to_padded(const Tensor& nested, double padding, OptionalIntArrayRef outpu
 Tensor nested_to_padded(const Tensor& nested, double padding, OptionalIntArrayRef output_size) {
   const Tensor& sizes = component_sizes(nested);
   const bool has_components = sizes.dim() > 0 && sizes.numel() > 0;
-  TORCH_CHECK(!has_components || at::native::get_nested_tensor_impl(nested)->get_buffer().numel() > 0,
+  const auto* impl = at::native::get_nested_tensor_impl(nested);
+  TORCH_CHECK(!has_components || impl->get_unsafe_storage_as_tensor().numel() > 0,
               "to_padded_tensor: at least one constituent tensor should have non-zero numel");
   return to_padded(nested, padding, output_size);
 }

@@ -1,4 +1,4 @@
-# On several cores: a convolution with one channel of results is a routine of the scalar core, which lost the activation.
+# On several cores: a convolution with one channel of results, a routine of the scalar core, lost its activation.
 import torch
 import torch.nn.functional as F
 
