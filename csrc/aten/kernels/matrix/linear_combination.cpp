@@ -10,12 +10,11 @@ Tensor& add_linear_combination_out(const Tensor& input, const Tensor& coefficien
   TORCH_CHECK(input.dim() > 0 && coefficients.dim() == 2 && coefficients.size(1) == input.size(0),
               "_compute_linear_combination: expected input [terms, ...] and coefficients [n, terms], got ",
               input.sizes(), " and ", coefficients.sizes());
-  TORCH_CHECK(input.scalar_type() == coefficients.scalar_type() && out.scalar_type() == input.scalar_type(),
-              "_compute_linear_combination: expected one dtype, got ", input.scalar_type(), ", ",
-              coefficients.scalar_type(), " and ", out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == input.scalar_type(), "_compute_linear_combination: expected out of ",
+              input.scalar_type(), ", got ", out.scalar_type());
   if (out.numel() == 0) return out;
   const Tensor rows = input.reshape({input.size(0), -1});
-  return out.add_(at::mm(coefficients, rows).view_as(out));
+  return out.add_(at::mm(coefficients.to(input.scalar_type()), rows).view_as(out));
 }
 
 Tensor linear_combination(const Tensor& input, const Tensor& coefficients) {

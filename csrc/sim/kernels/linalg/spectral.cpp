@@ -100,6 +100,7 @@ atalla_status run_svd(const Launch& l) {
   ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 4, 2), n = size_of(l, 4, 1), k = m < n ? m : n;
   const bool vectors = l.data[1] != nullptr && l.data[2] != nullptr;
+  if (size_of(l, 0, 1) != k) return check_size(name, l, 0, 1, k);
   int64_t p = 0, q = 0;
   if (vectors) {
     p = size_of(l, 1, 1), q = size_of(l, 2, 2);
