@@ -121,6 +121,7 @@ class TestOps(DeviceTestCase):
         y = x.to(device)
         self.assertIs(y.mul_(2), y)
         self.assertEqual(y.cpu().to(torch.complex64), x.to(torch.complex64) * 2)
+        same_bits(self, x.to(device).conj_physical_(), x.clone().conj_physical_())
         out = torch.empty(0, dtype=torch.uint16, device=device)
         v = some(torch.uint16, 6)
         self.assertIs(torch.cat([v.to(device), v.to(device)], out=out), out)

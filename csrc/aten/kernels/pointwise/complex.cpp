@@ -72,7 +72,7 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
 namespace {
 
 // Upstream's function calls a stub of the CPU.
-Tensor& conj_physical_inplace(Tensor& self) { return self.is_complex() ? aten::conj_physical_out(self, self) : self; }
+Tensor& conj_physical_inplace(Tensor& self) { return self.is_complex() ? at::conj_physical_out(self, self) : self; }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("conj_physical_", TORCH_FN(conj_physical_inplace)); }
 

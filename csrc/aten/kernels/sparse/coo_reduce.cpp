@@ -84,7 +84,8 @@ Tensor sparse_log_softmax_backward(const Tensor& grad_output, const Tensor& outp
 }
 
 // Each element of `self` gets the gradient of the sum that it is in, and 0 where that has none.
-Tensor sparse_sum_backward(const Tensor& grad_given, const Tensor& self, IntArrayRef dims) {
+Tensor sparse_sum_backward(const Tensor& grad_given, const Tensor& given, IntArrayRef dims) {
+  const Tensor self = given.coalesce();  // each place has the gradient once, as many values as it may have
   const std::bitset<64> summed = at::dim_list_to_bitset(dims, self.dim());
   const int64_t sparse_dim = self.sparse_dim();
   DimVector shape{self._nnz()};
@@ -112,7 +113,7 @@ Tensor sparse_sum_backward(const Tensor& grad_given, const Tensor& self, IntArra
       values = picked.masked_fill(beside_values(found.logical_not(), picked), 0).expand(self._values().sizes());
     }
   }
-  return make_coo(self._indices().clone(), values.contiguous(), self.sizes(), self.is_coalesced());
+  return make_coo(self._indices().clone(), values.contiguous(), self.sizes(), given.is_coalesced());
 }
 
 // Of all elements: clip_grad_norm_ asks for it.
