@@ -44,6 +44,10 @@ Row row_of(const Row (&rows)[kRows], std::string_view name) {
   return {};
 }
 
+inline bool is_fault(atalla_status status) {
+  return status >= ATALLA_ERR_FAULT_ADDRESS && status <= ATALLA_ERR_FAULT_KERNEL;
+}
+
 class RandomLaunch {
  public:
   // `large`: every other launch has sizes up to 40.

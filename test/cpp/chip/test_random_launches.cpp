@@ -11,8 +11,6 @@ namespace {
 constexpr int kLaunches = 1000;  // a kernel
 int ran = 0, refused = 0, faults = 0, kernels_that_ran = 0;
 
-bool is_fault(atalla_status status) { return status >= ATALLA_ERR_FAULT_ADDRESS && status <= ATALLA_ERR_FAULT_KERNEL; }
-
 // A launch that has run before is charged what the chip remembers; an estimate is always computed.
 void check_charge(const OpenDevice& device, const atalla_launch_desc& desc) {
   atalla_launch_record expected{}, charged{};

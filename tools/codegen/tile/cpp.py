@@ -95,6 +95,8 @@ def cpp(table: Table) -> str:
     lines = [_HEADER.rstrip(), "", f"inline constexpr int64_t kTileProgramMark = {table.mark:#x};"]
     lines += [f"inline constexpr int64_t kTileProgramVersion = {table.version};"]
     lines += [f"inline constexpr int64_t kMostTileElements = {MOST_ELEMENTS};  // of a value, as in Triton"]
+    dimensions = next(word for step in steps for word in step.words if word.name == "dimensions")
+    lines += [f"inline constexpr int kMostViewDims = {dimensions.high};  // sorting networks reshape a tile into twos"]
     for name, members in table.records.items():
         lines += [f"struct Tile{camel(name)}Words {{ int64_t {', '.join(members)}; }};"]
     lines += ["", f"enum class TileOp : int64_t {{ {', '.join(map(enumerator, names))} }};"]

@@ -27,8 +27,8 @@ template <class T>
 void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diagonal, bool upper) {
   const atalla_operand& out = l.operand(Operand::kOut);
   const int64_t to_column = out.strides[0], step = out.strides[1];
-  // What the upper triangle leaves of a row is the lower one of the diagonal before. Rows without elements, which may
-  // be many, are left out.
+  // The elements of a row that are not in the upper triangle are those of the lower one of the diagonal before. The
+  // loop leaves out rows without elements, since there may be many.
   if (upper) --diagonal;
   const int64_t before = upper || diagonal >= 0 ? 0 : -diagonal - 1;
   const int64_t filled = upper ? std::min(rows, columns - diagonal) : rows;

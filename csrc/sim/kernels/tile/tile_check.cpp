@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the steps of a tile program must be, checked once: words, dtypes and sizes of values. Each function below
-// returns what is wrong, or null. (A step in a combination works on fewer elements than its values have.)
+// decode() checks each step of a tile program once: dtypes and sizes of its values. Each function here returns the part
+// that is wrong, or null. (A step in a combination works on fewer elements than its values have.)
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/pointwise/vector_program.h"
 #include "sim/kernels/tile/tile_program.h"

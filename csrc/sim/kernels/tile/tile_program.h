@@ -14,7 +14,6 @@ namespace atalla::sim::ATALLA_ISA {
 
 inline constexpr int64_t kMostTileBytes = int64_t{1} << 28;  // of all values of an instance
 inline constexpr int64_t kMostTileSteps = 1 << 20;
-inline constexpr int kMostViewDims = 24;  // sorting networks reshape a tile into twos
 
 // A value: elements that lie one after the other in an instance's memory.
 struct TileValue {
@@ -79,7 +78,7 @@ class TileProgram {
   bool mask_fits(int64_t id, int64_t count) const {
     return id == -1 || (value(id).dtype == ATALLA_BOOL && goes_with(id, count));
   }
-  // Whether the words of a step, without those of forms and bodies, are what its operation needs.
+  // True if the words of a step are those that its operation needs. Forms and bodies are not looked at.
   bool has_words(const TileStep& step) const;
   // Writes the arguments into an instance's memory.
   void set_arguments(unsigned char* memory) const;

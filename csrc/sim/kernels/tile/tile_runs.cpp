@@ -25,8 +25,8 @@ void TileProgram::for_each_written(const TileStep& step, const F& f) const {
   }
 }
 
-// Whether a step makes numbers that count up by one: ranges do, and their copies, conversions, and sums with one
-// number.
+// True if the numbers that a step writes count up by one. A range does, and so do a copy and a conversion of one, and a
+// sum of one and a single number.
 bool TileProgram::counts_up(const TileStep& step) const {
   switch (step.op) {
     case TileOp::kRange:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether the words of a step are what csrc/sim/tile_steps.yaml says of its operation.
+// Each word of a step is checked against csrc/sim/tile_steps.yaml, which describes the words of its operation.
 #include <iterator>
 
 #include "sim/kernels/base/dispatch.h"
