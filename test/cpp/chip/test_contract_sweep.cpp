@@ -276,7 +276,8 @@ class Sweep {
         std::memcpy(&expected[at], host + at, item);
       });
     }
-    for (uint64_t i = 0; i < kMemory; ++i) {
+    const bool changed = std::memcmp(expected.data(), host, kMemory) != 0;
+    for (uint64_t i = 0; changed && i < kMemory; ++i) {
       if (expected[i] == host[i]) continue;
       fail("changes", " byte " + std::to_string(i % kRoom) + " of the room of operand " + std::to_string(i / kRoom));
       break;
