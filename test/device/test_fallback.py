@@ -24,6 +24,32 @@ class TestFallback(TestCase):
             models.add_relu(x, 0.1)
         self.assertEqual(fallback.total(), 0)
 
+    def test_tensors_without_elements(self):
+        """No value is computed where no tensor has an element: it is allowed for the dtypes that the CPU takes then."""
+        draws = ("normal_", "exponential_", "log_normal_", "cauchy_", "random_", "bernoulli_")
+        for dtype in (torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn):
+            for draw in draws:
+
+                def run(device: str, draw: str = draw, dtype: torch.dtype = dtype) -> torch.Tensor | str:
+                    try:
+                        return getattr(torch.empty(2, 0, dtype=dtype, device=device), draw)()
+                    except RuntimeError as error:
+                        return str(error)
+
+                with fallback.mode("error"):
+                    found, expected = run("atalla"), run("cpu")
+                if isinstance(expected, torch.Tensor):
+                    self.assertEqual(found, expected, exact_device=False, msg=f"{draw} of {dtype}")
+        library = torch.library.Library("atalla_test", "FRAGMENT")
+        library.define("total(Tensor x) -> Tensor")
+        library.impl("total", lambda x: x.sum(), "CPU")
+        empty = torch.empty(0, 3, device="atalla")
+        with fallback.mode("error"):
+            self.assertEqual(models.add_relu(empty, 0.1).shape, empty.shape)
+            with self.assertRaisesRegex(NotImplementedError, "is forbidden"):  # its result has an element
+                torch.ops.atalla_test.total(empty)
+        self.assertEqual(fallback.total(), 0)
+
     def test_counts(self):
         x = torch.rand(3, device="atalla") + 1
         with fallback.mode("silent"):

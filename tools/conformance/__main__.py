@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs upstream's device-generic test files on the device, with the fallback forbidden; `make conformance`.
 
-    ATALLA_UPSTREAM_TESTS=pytorch/test python -m tools.conformance [--write] [--jobs N] [SUITE ...]
+    ATALLA_UPSTREAM_TESTS=pytorch/test python -m tools.conformance [--write] [--jobs N] [--rows FOLDER] [SUITE ...]
 
 ATALLA_UPSTREAM_TESTS is the folder `test` of a source tree of PyTorch, which the wheel of torch does not contain. The
 command ends with 1 if a test fails that is neither excluded (exclusions.toml) nor fails on the CPU as well, or if an
@@ -37,11 +37,12 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="files below the folder (default: all of the table)")
     parser.add_argument("--write", action="store_true", help="write the page; other suites keep their counts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--rows", type=Path, help="keep the outcomes here; a test with an outcome does not run again")
     args = parser.parse_args()
     table, folder = load(), upstream_folder()
     results = []
     for suite in args.suites or table.suites:
-        result = check(folder, suite, table, args.jobs)
+        result = check(folder, suite, table, args.jobs, args.rows and args.rows.resolve())
         results.append(result)
         counts = result.counts()
         print(f"{suite}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES), flush=True)

@@ -3,7 +3,8 @@
 
 Rows (JSON lines: test, outcome, text) are appended to the file that ATALLA_CONFORMANCE_ROWS names. With
 ATALLA_CONFORMANCE_DEVICE=cpu the CPU's tests run instead, of those that ATALLA_CONFORMANCE_ONLY (a file, one name a
-line) lists. ATALLA_CONFORMANCE_SHARE is the share of tests that run, chosen by a hash of the name.
+line) lists. ATALLA_CONFORMANCE_SHARE is the share of tests that run, chosen by a hash of the name, and
+ATALLA_CONFORMANCE_ENDED a file with the names of tests that do not run, since they have a row.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
     names = set(Path(only).read_text().split()) if only else None
     found = [item for item in items if item.cls is not None and item.cls.__name__.endswith(SUFFIXES)]
     named = [(item, name_of(item.cls.__name__, item.name)) for item in found]
+    ended = set(Path(os.environ["ATALLA_CONFORMANCE_ENDED"]).read_text().split())
     named = [(item, name) for item, name in named if is_chosen(name) and (names is None or name in names)]
+    named = [(item, name) for item, name in named if name not in ended]
     items[:] = [item for item, _ in named]
     for item, name in named:
         if any(fnmatchcase(name, pattern) for pattern in LEFT_OUT):

@@ -35,22 +35,27 @@ class Result:
 
 def run(
     folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None,
-    share: float = 1,
+    share: float = 1, kept: Path | None = None,
 ) -> dict[str, dict[str, str]]:  # fmt: skip
     """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
 
     `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run, and
-    `share` is the part of the tests that runs.
+    `share` is the part of the tests that runs. `kept` is a file for the rows: a test that has a row there does not run
+    again.
     """
     with tempfile.TemporaryDirectory(prefix="atalla_conformance_") as scratch:
-        rows, names = Path(scratch) / "rows.jsonl", Path(scratch) / "names"
+        rows, names = kept or Path(scratch) / "rows.jsonl", Path(scratch) / "names"
+        rows.parent.mkdir(parents=True, exist_ok=True)
         rows.touch()
+        ended = Path(scratch) / "ended"  # as it is now, since a worker that takes the place of another reads it, too
+        ended.write_text("\n".join(json.loads(row)["test"] for row in rows.read_text().splitlines()))
         outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         environment = outer | {
             "PYTHONPATH": f"{ROOT}:{folder}",
             "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1" if device == "atalla" else "cpu",
             "ATALLA_CONFORMANCE_DEVICE": device,
             "ATALLA_CONFORMANCE_ROWS": str(rows),
+            "ATALLA_CONFORMANCE_ENDED": str(ended),
             "ATALLA_DRAM_BYTES": os.environ.get("ATALLA_DRAM_BYTES", str(DRAM_BYTES)),
             "ATALLA_CONFORMANCE_SHARE": str(share),
             "ATALLA_CONFORMANCE_LEFT_OUT": " ".join(left_out or ()),
@@ -73,11 +78,12 @@ def run(
         return found
 
 
-def check(folder: Path, suite: str, table: Table, jobs: int) -> Result:
-    """Run a suite and sort its tests by outcome."""
+def check(folder: Path, suite: str, table: Table, jobs: int, rows_folder: Path | None = None) -> Result:
+    """Run a suite and sort its tests by outcome. `rows_folder` keeps the device's rows for a run that continues."""
     result = Result(suite)
     left_out = [test for row in table.exclusions if row.suite == suite and not row.runs for test in row.tests]
-    rows = run(folder, suite, "atalla", jobs, left_out=left_out, share=table.shares.get(suite, 1))
+    kept = rows_folder / f"{suite.replace('/', '.')}.jsonl" if rows_folder is not None else None
+    rows = run(folder, suite, "atalla", jobs, left_out=left_out, share=table.shares.get(suite, 1), kept=kept)
     failed = set()
     for test, row in rows.items():
         exclusion = table.find(suite, test)

@@ -66,6 +66,13 @@ std::string dtype_names(c10::ArrayRef<c10::IValue> arguments) {
   return text;
 }
 
+bool has_elements(c10::ArrayRef<c10::IValue> values) {
+  bool found = false;
+  for (const c10::IValue& value : values)
+    for_each_tensor(value, [&](const at::Tensor& t) { found = found || (t.defined() && t.numel() > 0); });
+  return found;
+}
+
 // A CPU tensor over the same DRAM, through the engine view. Its storage may be resized by an out= op: then it moves to
 // host memory, and is copied back.
 at::Tensor host_alias(const at::Tensor& t) {
@@ -133,6 +140,10 @@ class Operands {
   }
 
   std::optional<c10::Device> device() const { return device_; }
+
+  bool wrote_elements() const {
+    return std::any_of(pairs_.begin(), pairs_.end(), [](const auto& pair) { return pair.second.numel() > 0; });
+  }
 
  private:
   bool in_dram(const at::Tensor& host) const {
@@ -210,13 +221,17 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t n_arguments = schema.arguments().size();
   refuse_views(schema);
   if (run_emulated(op, stack) || run_joined(op, stack)) return;
-  count_fallback(c10::toString(schema.operator_name()), dtype_names(torch::jit::last(*stack, n_arguments)));
-
-  refuse_in_capture(schema);
-
   const size_t first = stack->size() - n_arguments;
   std::optional<c10::Device> named;
   Operands operands;
+  const std::string dtypes = dtype_names(torch::jit::last(*stack, n_arguments));
+  const auto count = [&] {
+    count_fallback(c10::toString(schema.operator_name()), dtypes);
+    refuse_in_capture(schema);
+  };
+  // Without elements, PyTorch's own code checks the arguments, and no value is computed anywhere.
+  const bool empty = !dtypes.empty() && !has_elements(torch::jit::last(*stack, n_arguments));
+  if (!empty) count();
   for (size_t i = first; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];
     if (value.isDevice()) named = value.toDevice();
@@ -227,10 +242,11 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (record.isActive()) record.before("atalla::cpu_fallback(" + c10::toString(schema.operator_name()) + ")");
     op.callBoxed(stack);
   }
+  const size_t n_returns = schema.returns().size();
+  if (empty && (operands.wrote_elements() || has_elements(torch::jit::last(*stack, n_returns)))) count();
   operands.write_back();
 
   const c10::Device device = operands.device().value_or(named.value_or(torch_device(runtime::current_device())));
-  const size_t n_returns = schema.returns().size();
   for (size_t i = stack->size() - n_returns; i < stack->size(); ++i) {
     c10::IValue& value = (*stack)[i];
     value = map_tensors(value, [&](const at::Tensor& t) { return operands.to_device(t, device); });
