@@ -63,6 +63,19 @@ class TestEntries(unittest.TestCase):
         fails("{n: {over: k, size: rows}}", "loop `n`: rows is no name of an index map")
         fails("[m]", "expected a mapping of names to kinds")
 
+    def test_values(self):
+        def fails(value: str, expected: str) -> None:
+            operands = 'operands: [{name: out, role: out, shape: "[m]"}, {name: a, role: in, shape: "[m, k]"}]'
+            self.entry_fails(f"- {{name: k, version: 1, meaning: text, {operands}, {value}}}", expected)
+
+        fails("value: a", "the value `a`: a follows `k`, which is no loop there; expected a[...] with indices")
+        fails("value: sum(a for k in J)", "`J` is no operand, parameter or size, nor a loop of the output")
+        fails("value: sum(a for k", "the value `sum(a for k` is no expression")
+        fails("value: a.real", "expected .all, .at, .new, .sizes of an operand")
+        fails("value: {b: a}", "expected a text, or a mapping of outputs to texts")
+        fails("value: sum(a for k in K), loops: opaque", "or `loops: opaque` without a value")
+        fails("version: 1", "expected `loops`, a `value`, or `loops: opaque` without a value")
+
     def operand_fails(self, operand: str, expected: str):
         self.entry_fails(f"- {{name: k, version: 1, meaning: text, operands: [{operand}]}}", expected)
 

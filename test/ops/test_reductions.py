@@ -115,10 +115,27 @@ class TestReductions(DeviceTestCase):
                 self.assertEqual(x.to(device).mean(1, keepdim=True), x.mean(1, keepdim=True))
 
     def test_dtype_argument(self, device):
-        x = torch.arange(6, dtype=torch.int32).reshape(2, 3)
-        for f, dtype in itertools.product((torch.sum, torch.prod, torch.cumsum), (torch.float64, torch.int8)):
-            args = (1,) if f is torch.cumsum else ()
-            self.assertEqual(host(f(x.to(device), *args, dtype=dtype)), f(x, *args, dtype=dtype))
+        """Elements are converted before they are summed: a sum of truth values is whether any is true."""
+        inputs = [
+            torch.tensor(x) for x in ([0.5, 0.25], [1, -1], [2.0**62, 2.0**62], [0.5j, 0], [[1, 2, 3], [4, 5, 6]])
+        ]
+        inputs += [torch.tensor([2, 254], dtype=torch.uint8), torch.tensor([0.5, -2.5], dtype=torch.float16)]
+        dtypes = (torch.bool, torch.uint8, torch.int8, torch.int64, torch.float16, torch.float64, torch.complex64)
+        functions = {
+            "sum": torch.sum, "prod": lambda x, dtype: torch.prod(x, 0, dtype=dtype), "nansum": torch.nansum,
+            "mean": torch.mean, "cumsum": lambda x, dtype: torch.cumsum(x, 0, dtype=dtype),
+            "cumprod": lambda x, dtype: torch.cumprod(x, 0, dtype=dtype), "norm": torch.linalg.vector_norm,
+        }  # fmt: skip
+        for (name, f), x, dtype in itertools.product(functions.items(), inputs, dtypes):
+            with self.subTest(function=name, input=x, dtype=dtype):
+                self.check_dtype_argument(f, x, dtype, device)
+
+    def check_dtype_argument(self, f, x, dtype, device):
+        expected, found = (answered(lambda t=t: f(t, dtype=dtype)) for t in (x, x.to(device)))
+        if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
+            self.assertEqual(host(found), expected, equal_nan=True)
+        else:
+            self.assertIs(type(found), type(expected), msg=f"{found!r}, CPU {expected!r}")
 
 
 class TestCollected(unittest.TestCase):

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from . import kernel_shapes
+from . import kernel_shapes, kernel_values
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/sim/kernels.yaml"
@@ -146,6 +146,8 @@ class Kernel:
     own_operands: tuple[Operand | Reference, ...]  # as written, with references
     own_parameters: tuple[Parameter | Reference, ...]
     loops: tuple[Loop, ...]
+    values: dict[str, str]  # output -> what its elements are (kernel_values.py)
+    opaque: bool  # maps and values cannot say what it computes
     traits: frozenset[str]
     dtypes: tuple[str, ...]  # of operands that have none of their own
     program_if: Parameter | None
@@ -162,7 +164,8 @@ class Table:
 OPERAND_KEYS = {f: Operand.__dataclass_fields__[f].type for f in Operand.__dataclass_fields__}
 PARAMETER_KEYS = set(Parameter.__dataclass_fields__) - {"values"}
 KERNEL_KEYS = {
-    *("name", "names", "version", "dtypes", "operands", "parameters", "loops", "traits", "program_if", "meaning"),
+    *("name", "names", "version", "dtypes", "operands", "parameters", "loops", "value", "traits", "program_if"),
+    "meaning",
     *VARIANTS,
 }
 
@@ -269,14 +272,19 @@ class Reader:
         self.check_shapes(node, what, operands, parameters)
         program_if = self.program_if(node, what, raw.get("program_if"), operands, parameters)
         same = {o.kernel for o in own_operands if isinstance(o, Reference)}
+        opaque = raw.get("loops") == "opaque"
+        values = self.values(node, what, raw.get("value", {}), operands, parameters)
+        if (opaque and values) or not (opaque or values or raw.get("loops") or own_operands == []):
+            raise self.fail(node, f"{what}: expected `loops`, a `value`, or `loops: opaque` without a value")
         if "loops" not in raw and len(same) == 1:
             loops = self.by_name[same.pop()].loops
         else:
-            loops = self.loops(node, what, raw.get("loops", {}), operands, parameters)
+            loops = () if opaque else self.loops(node, what, raw.get("loops", {}), operands, parameters)
         return Kernel(
             names, version, section, node.start_mark.line + 1, tuple(operands), tuple(parameters),
-            tuple(own_operands), tuple(own_parameters), loops, traits, self.dtypes(node, what, raw) or ("compute",),
-            program_if, {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
+            tuple(own_operands), tuple(own_parameters), loops, values, opaque, traits,
+            self.dtypes(node, what, raw) or ("compute",), program_if,
+            {key: raw[key] for key in VARIANTS if key in raw}, raw["meaning"],
         )  # fmt: skip
 
     def loops(
@@ -305,6 +313,19 @@ class Reader:
                     raise self.fail(node, f"{what}: operand `{operand.name}` lacks the loop `{name}`")
             found.append(Loop(name, kind, asked, **entry))
         return tuple(found)
+
+    def values(
+        self, node: yaml.Node, what: str, given: Any, operands: list[Operand], parameters: list[Parameter]
+    ) -> dict[str, str]:
+        outputs = [operand.name for operand in operands if operand.written]
+        texts = {outputs[0]: given} if isinstance(given, str) and outputs else given
+        if not isinstance(texts, dict) or not all(key in outputs and isinstance(texts[key], str) for key in texts):
+            raise self.fail(node, f"{what}: value is `{given}`; expected a text, or a mapping of outputs to texts")
+        try:
+            translations(texts, operands, parameters)
+        except kernel_values.ValueTextError as error:
+            raise self.fail(node, f"{what}: {error}") from error
+        return texts
 
     def items(self, node: yaml.Node | None, what: str) -> list[yaml.Node]:
         if node is None:
@@ -436,6 +457,13 @@ class Reader:
 
 def _has(operand: Operand, loop: str) -> bool:
     return any(term.partition("@")[0] == loop for term in operand.terms())
+
+
+def translations(texts: dict[str, str], operands: Iterable[Operand], parameters: Iterable[Parameter]) -> dict[str, str]:
+    """The values of outputs as Python (kernel_values.translate)."""
+    maps = {operand.name: operand.terms() for operand in operands}
+    names = kernel_values.Names(maps, frozenset(parameter.name for parameter in parameters))
+    return {output: kernel_values.translate(text, output, names) for output, text in texts.items()}
 
 
 def integers(parameters: Iterable[Parameter]) -> list[Parameter]:

@@ -61,6 +61,7 @@ def row(kernel: kernels.Kernel) -> str:
     operands = ", ".join(map(operand, kernel.own_operands))
     parameters = "<br>".join(map(parameter, kernel.own_parameters))
     meaning = kernel.meaning + (f" Divided along {', '.join(map(loop, kernel.loops))}." if kernel.loops else "")
+    meaning += "".join(f"<br>{output} = `{text}`" for output, text in kernel.values.items())
     cells = (names + version, operands, parameters, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

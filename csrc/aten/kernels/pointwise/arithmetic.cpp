@@ -5,6 +5,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/DispatchStub.h>
+#include <ATen/ops/view_as_real.h>
 
 #include <limits>
 
@@ -50,6 +51,8 @@ Tensor& rshift_scalar_inplace(Tensor& self, const Scalar& other) { return self.b
 
 void clamp_tensor(TensorIteratorBase& iterator, const Tensor& self, OptionalTensorRef min, OptionalTensorRef max,
                   const Tensor& out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!min.has_value() || !max.has_value() || iterator.common_dtype() != at::kBool,
+                              "\"clamp\" not implemented for 'Bool'");
   run_pointwise(iterator, min.has_value() && max.has_value() ? kClamp : min.has_value() ? kMaximum : kMinimum);
 }
 
@@ -60,6 +63,12 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
   if (c10::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
     at::native::resize_output(out, self.sizes());
     return out.copy_(self);
+  }
+  if (self.is_complex()) {  // each part by itself
+    at::native::resize_output(out, self.sizes());
+    Tensor parts = at::view_as_real(out);
+    nan_to_num_out(at::view_as_real(self), nan, posinf, neginf, parts);
+    return out;
   }
   auto iterator = unary_iterator(out, self);
   const double limit = AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "nan_to_num", [] {

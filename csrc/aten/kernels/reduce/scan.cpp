@@ -23,13 +23,19 @@ void launch_extreme(const Kernel& kernel, const Tensor& self, int64_t dim, const
          CummaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
 }
 
+void check_is_no_bool(const char* name, const Tensor& out) {  // of `dtype`: BOOL alone is summed in int64
+  TORCH_CHECK_NOT_IMPLEMENTED(out.scalar_type() != at::kBool, "\"", name, "\" not implemented for 'Bool'");
+}
+
 }  // namespace
 
 void cumsum(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype, const Tensor& out) {
+  check_is_no_bool("cumsum", out);
   launch_scan(kCumsum, self, dim, out);
 }
 
 void cumprod(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype, const Tensor& out) {
+  check_is_no_bool("cumprod", out);
   launch_scan(kCumprod, self, dim, out);
 }
 

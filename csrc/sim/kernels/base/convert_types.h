@@ -141,8 +141,8 @@ template <class D, class S>
     return BFloat16{float_to_bfloat16(static_cast<float>(value))};
   } else if constexpr (std::is_same_v<S, uint32_t> || std::is_same_v<S, uint64_t>) {
     return convert<D>(static_cast<std::make_signed_t<S>>(value));  // no dtype: signed numbers that wrap
-  } else if constexpr (std::is_floating_point_v<S> && std::is_same_v<D, uint8_t>) {
-    return static_cast<uint8_t>(static_cast<int64_t>(value));
+  } else if constexpr (std::is_floating_point_v<S> && std::is_unsigned_v<D>) {
+    return static_cast<D>(static_cast<int64_t>(value));  // a negative number wraps
   } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<D> && sizeof(D) < 4) {
     return static_cast<D>(static_cast<int32_t>(value));
   } else {

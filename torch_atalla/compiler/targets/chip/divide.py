@@ -116,7 +116,10 @@ def _by_distance(launch: Launch, group: str, outputs: Sequence[Labels]) -> list[
 
 def _lines(launch: Launch, contract: kernels.Contract, loop: kernels.Loop) -> _Lines:
     def of_axis(name: str, absent: int) -> int:
-        return launch.parameter(name)[loop.axis] if name in contract.parameters else absent
+        if name not in contract.parameters:
+            return absent
+        value = launch.parameter(name)  # one for each spatial dimension, or for the one that there is
+        return int(value[loop.axis] if isinstance(value, tuple) else value)
 
     places = size_of(loop.size, contract, launch, loop.axis)
     return _Lines(loop.axis, (places - 1) * of_axis("dilation", 1) + 1, of_axis("stride", 1), of_axis("padding", 0))
@@ -172,6 +175,9 @@ def _part_of_lines(launch: Launch, axis: _Axis, first: int, count: int) -> Launc
     offset = operand.offset + begin * operand.strides[dim] * operand.dtype.itemsize
     inputs = (*launch.inputs[:image], replace(operand, sizes=sizes, offset=offset), *launch.inputs[image + 1 :])
     given = {name: launch.parameter(name) for name in launch.contract.parameters}
-    spatial = axis.lines.spatial
-    padding = (*given["padding"][:spatial], zeros, *given["padding"][spatial + 1 :])
-    return replace(launch, inputs=inputs).with_parameters(**given | {"padding": padding})
+    spatial, before = axis.lines.spatial, given.get("padding", 0)
+    if isinstance(before, tuple):
+        given["padding"] = (*before[:spatial], zeros, *before[spatial + 1 :])
+    elif "padding" in given:
+        given["padding"] = zeros
+    return replace(launch, inputs=inputs).with_parameters(**given)
