@@ -81,6 +81,23 @@ class TestBits(TestCase):
         if dtype == torch.float32 and name != "scalars":
             self.assertTrue("fused" in report.kernels or len(report.kernels) == 1, report.kernels)
 
+    def test_pending_negation_and_gaps(self) -> None:
+        """An input whose negation is pending, with elements of its storage between its own, which as_strided reads."""
+
+        def negative(device: str) -> torch.Tensor:
+            torch.manual_seed(0)
+            parts = (torch.randn(3, 4).mT.to(device) for _ in range(2))
+            return torch.complex(*parts).conj().imag
+
+        fn = Fn(lambda m, x: (x.as_strided((2, 2), (1, 2), 1) + 1, x * 2, x.mT + 1))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.atl"
+            torch_atalla.save_loadable(torch.export.export(fn, (negative("cpu"),)), path)
+            found = torch_atalla.load_loadable(path)(negative("atalla"))
+        for a, b in zip(found, fn(negative("cpu")), strict=True):
+            self.assertEqual(a.cpu(), b)
+        self.assertTrue(negative("atalla").is_neg())
+
     @parametrize("dtype", [torch.float32, torch.float16])
     @parametrize("rows", [2, 130])
     def test_products(self, dtype: torch.dtype, rows: int) -> None:

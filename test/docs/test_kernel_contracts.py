@@ -72,7 +72,8 @@ class TestEntries(unittest.TestCase):
         fails("value: sum(a for k in J)", "`J` is no operand, parameter or size, nor a loop of the output")
         fails("value: sum(a for k", "the value `sum(a for k` is no expression")
         fails("value: a.real", "expected .all, .at, .new, .sizes of an operand")
-        fails("value: {b: a}", "expected a text, or a mapping of outputs to texts")
+        fails("value: {b: a}", "value has b; expected an output: out")
+        fails("value: [a]", "expected a text, or a mapping of outputs to texts")
         fails("value: sum(a for k in K), loops: opaque", "or `loops: opaque` without a value")
         fails("version: 1", "expected `loops`, a `value`, or `loops: opaque` without a value")
 

@@ -1,126 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels against the values that their contracts give (csrc/sim/kernels.yaml), on random launches.
+"""Kernels against the values that their contracts give (test/support/kernel_values.py), in a process whose device is
+not that of PyTorch."""
 
-The reference is a slow loop over the elements of each output, in double precision or integers of any size. Numbers are
-small, so that most results are exact; the others may differ by the rounding of sums and functions.
-"""
-
-from __future__ import annotations
-
+import subprocess
+import sys
 import unittest
-from collections.abc import Iterator
-from typing import ClassVar
+from pathlib import Path
 
-import kernel_reference
-import numpy as np
-import torch
-from chip_launches import TORCH_DTYPES, Chip, Draw, Launch
-from kernel_reference import Elements, Undefined, Vector
-
-from tools.codegen import kernels
-from tools.codegen.kernels import Kernel
-from torch_atalla.driver import c_abi
-
-LAUNCHES = 40  # that run, of each kernel
-DRAWS = 1500
-EPSILON = {torch.float16: 2**-10, torch.bfloat16: 2**-7} | {
-    dtype: 2**-23 if dtype in (torch.float32, torch.complex64) else 2**-52
-    for dtype in (torch.float32, torch.complex64, torch.float64, torch.complex128)
-}
-# Sizes that are seldom those of windows that fit, or of one tensor after another.
-RARE = {"cat": 20, "pool.max": 20, "pool.average": 20}
-AS_THEY_ARE = {"conversion", "concatenation"}  # traits of kernels that convert nothing to the compute dtype
-
-
-def entries() -> Iterator[tuple[str, Kernel]]:
-    for kernel in kernels.load(kernels.ROOT / kernels.TABLE).kernels:
-        for name in kernel.names:
-            if kernel.values:
-                yield name, kernel
-
-
-def elements(kernel: Kernel, launch: Launch) -> dict[str, Elements | list[Elements]]:
-    """The operands of a launch. Numbers of other dtypes are read as numbers of the compute dtype's kind."""
-    compute = TORCH_DTYPES[launch.dtype]
-    kind = torch.float64 if compute in (torch.float16, torch.bfloat16) else compute
-    found: dict[str, Elements | list[Elements]] = {
-        operand.name: [] if operand.repeat else Elements(None) for operand in kernel.operands
-    }
-    for k, (operand, tensor) in enumerate(launch.operands):
-        dtypes = set(operand.dtypes or kernel.dtypes)
-        converts = dtypes & {"any", "compute", "floating", "integer"} and not kernel.traits & AS_THEY_ARE
-        item = Elements(tensor, k in launch.immediate, kind if converts else None)
-        repeated = found[operand.name]
-        if isinstance(repeated, list):
-            repeated.append(item)
-        else:
-            found[operand.name] = item
-    return found
-
-
-def differs(found: torch.Tensor, expected: torch.Tensor, compute: torch.dtype) -> torch.Tensor:
-    """Where an output is not what it should be: within 64 steps of the largest number, or of the same kind."""
-    if found.dtype not in EPSILON:
-        return found != expected
-    wide = torch.complex128 if found.is_complex() else torch.float64
-    a, b = found.to(wide), expected.to(wide)
-    size = b.abs()[torch.isfinite(b.abs())]
-    steps = max(EPSILON[found.dtype], min(EPSILON.get(compute, 0), 2**-23))
-    near = (a - b).abs() <= 64 * steps * (size.max() if size.numel() else 0)
-    return ~(near | (a == b) | (torch.isnan(a) & torch.isnan(b)))
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class TestValues(unittest.TestCase):
-    chip: ClassVar[Chip]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.chip = Chip()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.chip.close()
-
     def test_values(self) -> None:
-        with np.errstate(all="ignore"):
-            for name, kernel in entries():
-                with self.subTest(kernel=name):
-                    self.check_kernel(name, kernel)
-
-    def check_kernel(self, name: str, kernel: Kernel) -> None:
-        draw, ran = Draw(name, kernel, self.chip.dtypes(name)), 0
-        for _ in range(DRAWS):
-            ran += self.check_launch(name, kernel, draw.launch())
-            if ran == LAUNCHES:
-                return
-        self.assertGreaterEqual(ran, RARE.get(name, LAUNCHES), "launches that ran")
-
-    def check_launch(self, name: str, kernel: Kernel, launch: Launch) -> bool:
-        """Compare a launch with its reference; return whether it ran."""
-        operands = elements(kernel, launch)
-        parameters = {key: Vector(v) if isinstance(v, tuple) else v for key, v in launch.parameters.items()}
-        status, outputs = self.chip.run(name, kernel, launch)
-        faulted = status >= c_abi.ATALLA_ERR_FAULT_ADDRESS
-        if status != c_abi.ATALLA_OK and not faulted:
-            return False
-        try:
-            expected = kernel_reference.outputs(kernel, name, operands, parameters, TORCH_DTYPES[launch.dtype])
-        except IndexError as error:
-            self.assertTrue(faulted, f"{error}: expected a fault of\n{launch}")
-            return False
-        except (Undefined, ZeroDivisionError):
-            return False
-        if faulted:
-            return False
-        written = [operand.name for operand, _ in launch.operands if operand.written]
-        for output, found in zip(written, outputs):
-            if found is None or output not in expected:
-                continue
-            wrong = differs(found, expected[output], TORCH_DTYPES[launch.dtype])
-            if wrong.any():
-                place = wrong.nonzero()[0].tolist()
-                self.fail(f"{output}{place} of\n{launch}\nis\n{found}\nexpected\n{expected[output]}")
-        return True
+        command = [sys.executable, "-W", "ignore", str(ROOT / "test/support/kernel_values.py")]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-8000:])
 
 
 if __name__ == "__main__":

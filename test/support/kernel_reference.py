@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -357,8 +358,10 @@ def outputs(
                     scope.setdefault(f"n_{loop}", size)
     texts = translations(kernel.values, kernel.operands, kernel.parameters)
     codes = {output: compile(text, output, "eval") for output, text in texts.items()}
+    for name in set(codes) - set(operands):
+        scope[f"v_{name}"] = partial(eval, codes.pop(name), scope)
     for output, code in codes.items():
-        scope[f"o_{output}"] = New(only(operands[output]), lambda code=code: eval(code, scope))
+        scope[f"o_{output}"] = New(only(operands[output]), partial(eval, code, scope))
     found = {}
     for output, code in codes.items():
         tensor = only(operands[output]).tensor

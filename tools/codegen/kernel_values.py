@@ -14,6 +14,9 @@ K                       the size of the loop k
 sum(a * b for k in K)   a loop of its own; `if` chooses among its places
 stride                  a parameter. The value of an enum is a text, several slots are a vector
 this(...)               the function with the last part of the kernel's name
+
+A value of another name than those of the outputs is one that these refer to. Where a parameter has the name of an
+optional operand, it stands for an absent one.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class Names:
 
     maps: Mapping[str, tuple[str, ...]]  # operand -> the terms of its map
     parameters: frozenset[str]
+    others: frozenset[str] = frozenset()  # values beside those of the outputs
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -54,8 +58,8 @@ def loop(term: str) -> str:
 
 
 def translate(text: str, output: str, names: Names) -> str:
-    """The value as Python: loops are `i_<name>`, sizes `n_<name>`, parameters `p_<name>`, operands `o_<name>`.
-    Raises ValueTextError."""
+    """The value as Python: loops are `i_<name>`, sizes `n_<name>`, parameters `p_<name>`, operands `o_<name>`,
+    calls of other values `v_<name>()`. Raises ValueTextError."""
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
@@ -87,6 +91,8 @@ class _Translator(ast.NodeTransformer):
             return ast.Name(f"n_{name.lower()}")
         if name in self.names.parameters:
             return ast.Name(f"p_{name}")
+        if name in self.names.others:
+            return ast.Call(ast.Name(f"v_{name}"), [], [])
         if name == "pi":
             return ast.Constant(math.pi)
         raise ValueTextError(
@@ -104,12 +110,17 @@ class _Translator(ast.NodeTransformer):
                 )
             index = ast.Name(f"i_{name}")
             indices.append(ast.Starred(index) if term.startswith("*") else index)
-        return ast.Subscript(ast.Name(f"o_{operand}"), ast.Tuple(indices))
+        element = ast.Subscript(ast.Name(f"o_{operand}"), ast.Tuple(indices))
+        if operand not in self.names.parameters:
+            return element
+        return ast.Call(ast.Name("default"), [element, ast.Name(f"p_{operand}")], [])
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         match node.value:
             case ast.Name(id=name) if name in self.names.maps:
-                return ast.Subscript(ast.Name(f"o_{name}"), self.inside(brackets=True).visit(node.slice))
+                indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                inside = self.inside(brackets=True)
+                return ast.Subscript(ast.Name(f"o_{name}"), ast.Tuple([inside.visit(index) for index in indices]))
         return self.generic_visit(node)  # type: ignore[return-value]
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:

@@ -146,7 +146,7 @@ class Kernel:
     own_operands: tuple[Operand | Reference, ...]  # as written, with references
     own_parameters: tuple[Parameter | Reference, ...]
     loops: tuple[Loop, ...]
-    values: dict[str, str]  # output -> what its elements are (kernel_values.py)
+    values: dict[str, str]  # what the elements of outputs are, and values that these refer to (kernel_values.py)
     opaque: bool  # maps and values cannot say what it computes
     traits: frozenset[str]
     dtypes: tuple[str, ...]  # of operands that have none of their own
@@ -319,8 +319,10 @@ class Reader:
     ) -> dict[str, str]:
         outputs = [operand.name for operand in operands if operand.written]
         texts = {outputs[0]: given} if isinstance(given, str) and outputs else given
-        if not isinstance(texts, dict) or not all(key in outputs and isinstance(texts[key], str) for key in texts):
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
             raise self.fail(node, f"{what}: value is `{given}`; expected a text, or a mapping of outputs to texts")
+        if texts and not set(outputs) & set(texts):
+            raise self.fail(node, f"{what}: value has {', '.join(texts)}; expected an output: {', '.join(outputs)}")
         try:
             translations(texts, operands, parameters)
         except kernel_values.ValueTextError as error:
@@ -462,8 +464,12 @@ def _has(operand: Operand, loop: str) -> bool:
 def translations(texts: dict[str, str], operands: Iterable[Operand], parameters: Iterable[Parameter]) -> dict[str, str]:
     """The values of outputs as Python (kernel_values.translate)."""
     maps = {operand.name: operand.terms() for operand in operands}
-    names = kernel_values.Names(maps, frozenset(parameter.name for parameter in parameters))
-    return {output: kernel_values.translate(text, output, names) for output, text in texts.items()}
+    others = frozenset(texts) - frozenset(maps)
+    names = kernel_values.Names(maps, frozenset(parameter.name for parameter in parameters), others)
+    first = next((output for output in texts if output in maps), "")
+    return {
+        name: kernel_values.translate(text, first if name in others else name, names) for name, text in texts.items()
+    }
 
 
 def integers(parameters: Iterable[Parameter]) -> list[Parameter]:

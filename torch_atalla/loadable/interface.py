@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch_atalla.driver.dtypes import name as dtype_name
 
 from .errors import MALFORMED, ExportError, LoadableError
+from .lazy_bits import resolved
 from .leaves import load_leaves, load_spec, method_key
 from .tensor_spec import TensorSpec, read_spec
 
@@ -117,7 +118,7 @@ class Interface:
         if given.device == self.device and given.dtype == spec.dtype and not spec.mismatch(tuple(given.shape)):
             if given.layout is not torch.strided:
                 raise ValueError(f"input {spec.name}: expected layout torch.strided, found {given.layout}")
-            return given.resolve_conj().resolve_neg()
+            return resolved(given)
         problems = []
         if given.device != self.device:
             problems.append(f"device {self.device}, found {given.device}")

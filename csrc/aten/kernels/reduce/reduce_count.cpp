@@ -56,7 +56,7 @@ Tensor& nansum_out(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, st
 
 Tensor nansum(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (c10::isIntegralType(self.scalar_type(), true)) return at::sum(self, dim, keepdim, dtype);
-  if (dtype.has_value() && !at::isFloatingType(*dtype)) return aten::nansum(self.to(*dtype), dim, keepdim, dtype);
+  if (dtype.has_value() && c10::isIntegralType(*dtype, true)) return aten::nansum(self.to(*dtype), dim, keepdim, dtype);
   Tensor out = empty_like_dtype(self, {0}, dtype.value_or(self.scalar_type()));
   return nansum_out(self, dim, keepdim, dtype, out);
 }

@@ -14,6 +14,7 @@ from torch_atalla.isa.engine import Stats, stats_of
 from torch_atalla.loadable.code import Layout
 from torch_atalla.loadable.file.code_file import PortType, code_file
 from torch_atalla.loadable.file.code_section import CodeSection
+from torch_atalla.loadable.lazy_bits import resolved
 
 
 class DeviceProgram:
@@ -28,7 +29,7 @@ class DeviceProgram:
         self._bound = _C.BoundMethod(self._program.handle, 0, device.index, _bound(inputs), _bound(outputs))
 
     def __call__(self, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        outputs = self._bound(*(tensor.resolve_conj().resolve_neg() for tensor in given))
+        outputs = self._bound(*map(resolved, given))
         if isinstance(outputs, int):
             self._program._check_call(outputs)
         assert isinstance(outputs, list)  # the layouts are the cache's key: they fit

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kernels against the values that their contracts give (csrc/sim/kernels.yaml), on random launches: a program, since
+it opens the device itself. `python test/support/kernel_values.py [KERNEL ...]`
+
+The reference is a slow loop over the elements of each output, in double precision or integers of any size. Numbers are
+small, so that most results are exact; the others may differ by the rounding of sums and functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import kernel_reference
+import numpy as np
+import torch
+from chip_launches import TORCH_DTYPES, Chip, Draw, Launch
+from kernel_reference import Elements, Undefined, Vector
+
+from tools.codegen import kernels
+from tools.codegen.kernels import Kernel
+from torch_atalla.driver import c_abi
+
+LAUNCHES = 40  # that run, of each kernel
+DRAWS = 1500
+EPSILON = {torch.float16: 2**-10, torch.bfloat16: 2**-7} | {
+    dtype: 2**-23 if dtype in (torch.float32, torch.complex64) else 2**-52
+    for dtype in (torch.float32, torch.complex64, torch.float64, torch.complex128)
+}
+# Sizes that are seldom those of windows that fit, or of one tensor after another.
+RARE = {"cat": 20, "pool.max": 20, "pool.average": 20}
+AS_THEY_ARE = {"conversion", "concatenation"}  # traits of kernels that convert nothing to the compute dtype
+
+
+def entries() -> Iterator[tuple[str, Kernel]]:
+    for kernel in kernels.load(kernels.ROOT / kernels.TABLE).kernels:
+        for name in kernel.names:
+            if kernel.values:
+                yield name, kernel
+
+
+def elements(kernel: Kernel, launch: Launch) -> dict[str, Elements | list[Elements]]:
+    """The operands of a launch. Numbers of other dtypes are read as numbers of the compute dtype's kind."""
+    compute = TORCH_DTYPES[launch.dtype]
+    kind = torch.float64 if compute in (torch.float16, torch.bfloat16) else compute
+    found: dict[str, Elements | list[Elements]] = {
+        operand.name: [] if operand.repeat else Elements(None) for operand in kernel.operands
+    }
+    for k, (operand, tensor) in enumerate(launch.operands):
+        dtypes = set(operand.dtypes or kernel.dtypes)
+        converts = dtypes & {"any", "compute", "floating", "integer"} and not kernel.traits & AS_THEY_ARE
+        item = Elements(tensor, k in launch.immediate, kind if converts else None)
+        repeated = found[operand.name]
+        if isinstance(repeated, list):
+            repeated.append(item)
+        else:
+            found[operand.name] = item
+    return found
+
+
+def number(value: Any) -> Any:
+    """A parameter as its value has it: floating-point numbers divide by 0."""
+    if isinstance(value, tuple):
+        return Vector(map(number, value))
+    return np.float64(value) if isinstance(value, float) else value
+
+
+def differs(found: torch.Tensor, expected: torch.Tensor, compute: torch.dtype) -> torch.Tensor:
+    """Where an output is not what it should be: within 64 steps of the largest number, or of the same kind."""
+    if found.dtype not in EPSILON:
+        return found != expected
+    wide = torch.complex128 if found.is_complex() else torch.float64
+    a, b = found.to(wide), expected.to(wide)
+    size = b.abs()[torch.isfinite(b.abs())]
+    steps = max(EPSILON[found.dtype], min(EPSILON.get(compute, 0), 2**-23))
+    near = (a - b).abs() <= 64 * steps * (size.max() if size.numel() else 0)
+    return ~(near | (a == b) | (torch.isnan(a) & torch.isnan(b)))
+
+
+class Values:
+    def __init__(self, chip: Chip):
+        self.chip = chip
+
+    def check_kernel(self, name: str, kernel: Kernel) -> None:
+        draw, ran = Draw(name, kernel, self.chip.dtypes(name)), 0
+        for _ in range(DRAWS):
+            ran += self.check_launch(name, kernel, draw.launch())
+            if ran == LAUNCHES:
+                return
+        assert ran >= RARE.get(name, LAUNCHES), f"{ran} launches ran"
+
+    def check_launch(self, name: str, kernel: Kernel, launch: Launch) -> bool:
+        """Compare a launch with its reference; return whether it ran."""
+        operands = elements(kernel, launch)
+        parameters = {key: number(value) for key, value in launch.parameters.items()}
+        status, outputs = self.chip.run(name, kernel, launch)
+        faulted = status >= c_abi.ATALLA_ERR_FAULT_ADDRESS
+        if status != c_abi.ATALLA_OK and not faulted:
+            return False
+        try:
+            expected = kernel_reference.outputs(kernel, name, operands, parameters, TORCH_DTYPES[launch.dtype])
+        except IndexError as error:
+            assert faulted, f"{error}: expected a fault of\n{launch}"
+            return False
+        except (Undefined, ZeroDivisionError):
+            return False
+        if faulted:
+            return False
+        written = [operand.name for operand, _ in launch.operands if operand.written]
+        for output, found in zip(written, outputs):
+            if found is None or output not in expected:
+                continue
+            wrong = differs(found, expected[output], TORCH_DTYPES[launch.dtype])
+            if wrong.any():
+                place = wrong.nonzero()[0].tolist()
+                raise AssertionError(f"{output}{place} of\n{launch}\nis\n{found}\nexpected\n{expected[output]}")
+        return True
+
+
+def main() -> None:
+    chip, failures = Chip(), 0
+    with np.errstate(all="ignore"):
+        for name, kernel in entries():
+            if name not in sys.argv[1:] and len(sys.argv) > 1:
+                continue
+            try:
+                Values(chip).check_kernel(name, kernel)
+            except AssertionError as error:
+                failures += 1
+                print(f"{name}: {error}")
+    chip.close()
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()
