@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The functional engine's analytic cycles against those of the generated Atalla code, kernel by kernel."""
+"""The functional engine's analytic cycles against those of the generated Atalla code, kernel by kernel; and what
+parameters of single units change."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -23,8 +28,13 @@ from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.estimate import estimates
 from torch_atalla.compiler.targets.chip.kernels import gemm_plan
 from torch_atalla.compiler.targets.functional.pipeline import device_chip
+from torch_atalla.explorer.space import with_values
 
 warnings.filterwarnings("ignore", category=FutureWarning)
+
+CHIP = (Path(__file__).resolve().parents[2] / "csrc/sim/chip.toml").read_text()
+ROOTS = "".join(f"{name} x{20 + k}, x1\n" for k, name in enumerate(("rcp.bf", "sqrt.bf", "rcp.bf", "sqrt.bf")))
+CYCLES = "from torch_atalla import isa\nprint(isa.run(isa.assemble({!r}), chip=0).cycles)"
 
 CASES = {case.name: case for case in cases() if "1024" not in case.name}
 
@@ -89,6 +99,27 @@ class TestAnalyticModel(TestCase):
         self.assertGreaterEqual(len(table), 40)
         names = ("add", "gelu_none", "div", "maximum")
         self.assertEqual(chip_counts.measure(*names), {name: table[name] for name in names})
+
+
+def changed_cycles(program: str, **values: int) -> int:
+    """The cycles of a program on the built-in chip with other values, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        chip = Path(folder) / "chip.toml"
+        chip.write_text(with_values(CHIP, {name.replace("__", "."): value for name, value in values.items()}))
+        run = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", CYCLES.format(program + "halt.s")],
+            env=os.environ | {"ATALLA_CHIP_CONFIG": str(chip)}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(run.stdout)
+
+
+class TestUnitParameters(TestCase):
+    def test_occupancy_of_roots(self) -> None:
+        """Of four independent roots, each starts when the unit is free again: after 11 cycles, or after the next."""
+        built_in = changed_cycles(ROOTS)
+        self.assertEqual(changed_cycles(ROOTS, scalar__bf_root_occupancy_cycles=11), built_in)
+        self.assertEqual(changed_cycles(ROOTS, scalar__bf_root_occupancy_cycles=1), built_in - 3 * 10)
+        self.assertEqual(changed_cycles(ROOTS, scalar__bf_root_occupancy_cycles=20), built_in + 3 * 9)
 
 
 instantiate_parametrized_tests(TestAnalyticModel)

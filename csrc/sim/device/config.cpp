@@ -58,6 +58,7 @@ constexpr IntegerField<ChipConfig> kIntegers[] = {
     {"scalar.bf_add_latency_cycles", &ChipConfig::scalar_bf_add_latency_cycles, 1, kMaxCycles},
     {"scalar.bf_multiply_latency_cycles", &ChipConfig::scalar_bf_multiply_latency_cycles, 1, kMaxCycles},
     {"scalar.bf_root_latency_cycles", &ChipConfig::scalar_bf_root_latency_cycles, 1, kMaxCycles},
+    {"scalar.bf_root_occupancy_cycles", &ChipConfig::scalar_bf_root_occupancy_cycles, 1, kMaxCycles},
     {"scalar.load_latency_cycles", &ChipConfig::scalar_load_latency_cycles, 1, kMaxCycles},
     {"scalar.store_latency_cycles", &ChipConfig::scalar_store_latency_cycles, 1, 1, Range::kAny,
      "a store has no result that an instruction waits for"},

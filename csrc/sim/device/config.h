@@ -72,6 +72,7 @@ struct ChipConfig {
   uint64_t scalar_bf_add_latency_cycles = 0;
   uint64_t scalar_bf_multiply_latency_cycles = 0;
   uint64_t scalar_bf_root_latency_cycles = 0;
+  uint64_t scalar_bf_root_occupancy_cycles = 0;
   uint64_t scalar_load_latency_cycles = 0;
   uint64_t scalar_store_latency_cycles = 0;
   uint64_t scalar_branch_cycles = 0;
