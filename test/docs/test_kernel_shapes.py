@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.codegen import kernel_shapes, kernel_shapes_cpp, kernels
+from tools.codegen import kernels
+from tools.codegen.contract import kernel_shapes, kernel_shapes_cpp
 
 TABLE = kernels.load(kernels.ROOT / kernels.TABLE)
 PARAMETERS = {"dim": (), "mode": ("sum", "mean", "max"), "flag": ()}

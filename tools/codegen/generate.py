@@ -11,7 +11,6 @@ from . import (
     formulas_json,
     isa,
     isa_cpp,
-    kernel_shapes_cpp,
     kernels,
     kernels_cpp,
     kernels_json,
@@ -24,6 +23,7 @@ from . import (
     support_table,
     vector_table,
 )
+from .contract import kernel_shapes_cpp
 from .files import write
 from .tile import cpp as tile_cpp
 from .tile import python as tile_python

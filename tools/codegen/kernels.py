@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from . import kernel_shapes, kernel_values
+from .contract import kernel_shapes, kernel_values
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/sim/kernels.yaml"

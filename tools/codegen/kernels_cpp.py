@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from . import kernel_shapes
+from .contract import kernel_shapes
 from .kernels import DTYPE_GROUPS, MAX_OPERANDS, TRAITS, Kernel, Operand, Parameter, Reference, Slot, Table
 
 

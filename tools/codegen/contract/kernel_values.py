@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What each element of an output is: `value` in csrc/sim/kernels.yaml. Values are checked when the chip is built; the
-tests compute them in a slow loop over the elements of the output (test/support/kernel_reference.py).
+tests compute them in a slow loop over the elements of the output (test/kernels/kernel_reference.py).
 
 A value is an expression of Python:
 

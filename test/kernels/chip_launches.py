@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tools.codegen import kernel_shapes
+from tools.codegen.contract import kernel_shapes
 from tools.codegen.kernels import DTYPE_GROUPS, DTYPES, Kernel, Operand, Parameter, integers
 from torch_atalla.driver import c_abi
 from torch_atalla.driver.libraries import device_table

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tools.codegen import kernel_values
+from tools.codegen.contract import kernel_values
 from tools.codegen.kernels import Kernel, translations
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Kernels against the values that their contracts give (csrc/sim/kernels.yaml), on random launches: a program, since
-it opens the device itself. `python test/support/kernel_values.py [KERNEL ...]`
+it opens the device itself. `python test/kernels/kernel_values.py [KERNEL ...]`
 
 The reference is a slow loop over the elements of each output, in double precision or integers of any size. Numbers are
 small, so that most results are exact; the others may differ by the rounding of sums and functions.
