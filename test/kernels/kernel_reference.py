@@ -248,6 +248,53 @@ def mode(values: Iterable[Any]) -> Any:
     return min(found, key=lambda value: (-found.count(value), value))
 
 
+def bin(place: int, places: int, size: int) -> range:
+    """The elements of a dimension that adaptive pooling joins."""
+    return range(place * size // places, -(-(place + 1) * size // places))
+
+
+def flat(operand: Elements) -> list[Any]:
+    """All elements in row-major order."""
+    return [operand[index] for index in places(operand.sizes)]
+
+
+def combined(combine: str, start: Any, values: Iterable[Any]) -> Any:
+    """What becomes of an element to which values are assigned, added, ... one after another."""
+    for value in values:
+        match combine:
+            case "assign":
+                start = value
+            case "add":
+                start = start or value if isinstance(start, bool) else start + value
+            case "multiply":
+                start = start * value
+            case "maximum":
+                start = amax(start, value)
+            case "minimum":
+                start = amin(start, value)
+    return start
+
+
+def reduced(mode: str, values: Sequence[Any]) -> Any:
+    """The rows of a bag. A bag without rows is 0."""
+    if not values:
+        return 0
+    return amax(values) if mode == "max" else sum(values) / (len(values) if mode == "mean" else 1)
+
+
+def segment(reduction: str, values: Sequence[Any], length: int) -> Any:
+    """The elements of a segment, with the initial value if there is one."""
+    match reduction:
+        case "max":
+            return amax(values) if values else -math.inf
+        case "min":
+            return amin(values) if values else math.inf
+        case "prod":
+            return prod(values)
+    total = np.float64(sum(values))
+    return total if reduction == "sum" or (length == 0 and values) else total / length
+
+
 def within(index: Vector, sizes: Vector) -> bool:
     return all(0 <= i < n for i, n in zip(index, sizes))
 
@@ -297,6 +344,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         *("places", "line", "prod", "mean", "argmax", "argmin", "amax", "amin", "var", "logsumexp", "softmax", "dot"),
         *("log_softmax", "distance", "activate", "reflect", "replicate", "reverse", "replaced", "joined", "bits_xor"),
         *("ordered", "median", "quantized", "count_nonzero", "quotient", "within", "mode"),
+        *("bin", "flat", "combined", "reduced", "segment"),
     )
 } | {
     "sum": lambda values: sum(given(values)),
