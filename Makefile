@@ -36,7 +36,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test test-python check site-if-possible scalesim fuzz fuzz-graphs fuzz-states fuzz-loader fuzz-short test-cpp test-sanitize test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test test-python check site-if-possible scalesim fuzz fuzz-graphs fuzz-states fuzz-loader fuzz-short test-cpp test-sanitize coverage test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -119,6 +119,10 @@ test-cpp: build
 test-sanitize: $(VENV)/base.stamp
 	$(PY) tools/build.py tests --config asan
 	$(PY) tools/run_cpp_tests.py asan
+
+# Lines of csrc that the C++ tests reach. COVERAGE="--write FILE" keeps them, "--against FILE" names those that were lost.
+coverage: $(VENV)/base.stamp
+	$(PY) tools/coverage.py $(COVERAGE)
 
 SLOW_TESTS = test/ops/test_ops.py test/ops/test_compiled_ops.py test/autograd/test_op_gradients.py $(shell grep -rl "@slowTest" test --include="test_*.py")
 test-slow: build

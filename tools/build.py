@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Generates code, writes build.ninja and runs ninja.
 
-    python tools/build.py [sim] [runtime] [ext] [tests] [--config release|debug|asan|tsan|baseline] [-j N]
+    python tools/build.py [sim] [runtime] [ext] [tests] [--config release|debug|asan|tsan|baseline|coverage] [-j N]
 
 Four kinds of target, each of which brings what it needs:
   sim      libatalla_sim.so      the chip: no torch, no Python
@@ -58,6 +58,7 @@ CONFIGS = {
     "asan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined",
     "tsan": "-O1 -g1 -fno-omit-frame-pointer -fsanitize=thread",
     "baseline": "-O3 -DNDEBUG",
+    "coverage": "-O1 -g1 --coverage -fprofile-update=atomic",
 }
 COMMON = "-std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -pthread -Wall -Wextra -Wno-unknown-pragmas"
 # Compiled once, unlike the kernels.
