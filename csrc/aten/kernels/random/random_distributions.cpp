@@ -100,6 +100,9 @@ Tensor sample_dirichlet(const Tensor& self, std::optional<Generator> generator) 
   return x.clamp_(smallest_normal(self.scalar_type()), is_double ? 1 - 0x1p-53 : 1 - 0x1p-24).to(self.scalar_type());
 }
 
+// Called without the dispatcher, where vmap refuses to draw: as upstream's kernel of rrelu does.
+Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> generator);
+
 Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                              std::optional<Generator> generator, Tensor& out) {
   TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(),
@@ -109,7 +112,7 @@ Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lo
   at::native::resize_output(out, self.sizes());
   if (!training) return out.copy_(at::leaky_relu(self, (low + high) / 2));
   const Tensor positive = at::logical_not(self.le(0));
-  noise.uniform_(0, 1, std::move(generator)).mul_(high - low).add_(low).masked_fill_(positive, 1);
+  uniform_(noise, 0, 1, std::move(generator)).mul_(high - low).add_(low).masked_fill_(positive, 1);
   return out.copy_(at::mul(self, noise));
 }
 
