@@ -63,6 +63,7 @@ PROGRAM = """
     mul.bf x14, x13, x13
     mul.bf x15, x14, x14
     rcp.bf x16, x15
+    rcp.bf x60, x15
     add.s x17, x16, x16
     beq.s x0, x0, next
     nop.s
