@@ -122,7 +122,7 @@ test-sanitize: $(VENV)/base.stamp
 
 # Lines of csrc that the C++ tests reach. COVERAGE="--write FILE" keeps them, "--against FILE" names those that were lost.
 coverage: $(VENV)/base.stamp
-	$(PY) tools/coverage.py $(COVERAGE)
+	$(PY) -m tools.coverage $(COVERAGE)
 
 SLOW_TESTS = test/ops/test_ops.py test/ops/test_compiled_ops.py test/autograd/test_op_gradients.py $(shell grep -rl "@slowTest" test --include="test_*.py")
 test-slow: build

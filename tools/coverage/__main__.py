@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lines of csrc that the C++ tests reach, by gcov; `make coverage`.
 
-    python tools/coverage.py --write build/before.json     run the tests and keep what they reach
-    python tools/coverage.py --against build/before.json   run them again; exit status 1 if a line is no longer reached
+    python -m tools.coverage --write build/before.json     run the tests and keep what they reach
+    python -m tools.coverage --against build/before.json   run them again; exit status 1 if a line is no longer reached
 
 Builds and runs the tests in the configuration `coverage` (build/coverage). Lines of headers count once, whatever the
 number of files and types that they are compiled for.
@@ -18,7 +18,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/coverage"
 
 Lines = dict[str, dict[int, bool]]  # file -> line -> whether a test reaches it
@@ -31,7 +31,7 @@ def run_tests() -> None:
         [sys.executable, "tools/run_cpp_tests.py", "coverage"],
     ):
         if subprocess.run(command, cwd=ROOT).returncode:
-            sys.exit(f"tools/coverage.py: {' '.join(command[1:])} failed")
+            sys.exit(f"tools.coverage: {' '.join(command[1:])} failed")
 
 
 def collect() -> Lines:
