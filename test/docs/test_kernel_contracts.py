@@ -185,6 +185,10 @@ class TestTable(unittest.TestCase):
         text = kernels_docs.PAGE.read_text()
         self.assertEqual(kernels_docs.page(text, self.entries), text, "run `make docs`")
 
+    def test_guide_shows_the_contract(self):
+        shown = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/guides/adding-a-kernel.md").read_text(), re.S)
+        self.assertIn(shown[1], (ROOT / kernels.TABLE).read_text())
+
     def test_page_of_tile_programs(self):
         text = tile_docs.PAGE.read_text()
         self.assertEqual(tile_docs.page(text, tile_docs.load()), text, "run `make docs`")

@@ -12,15 +12,12 @@ from typing import Any
 import torch
 
 from tools.codegen.contract import kernel_shapes
-from tools.codegen.kernels import DTYPE_GROUPS, DTYPES, Kernel, Operand, Parameter, integers
+from tools.codegen.kernels import DTYPE_GROUPS, Kernel, Operand, Parameter, integers
 from torch_atalla.driver import c_abi
+from torch_atalla.driver.dtypes import CODES, short_name
 from torch_atalla.driver.libraries import device_table
 
-TORCH_DTYPES = {
-    "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32, "I64": torch.int64,
-    "F16": torch.float16, "F32": torch.float32, "F64": torch.float64, "C64": torch.complex64,
-    "C128": torch.complex128, "BOOL": torch.bool, "BF16": torch.bfloat16,
-}  # fmt: skip
+TORCH_DTYPES = {short_name(dtype).upper(): dtype for dtype in CODES}  # by the names of kernels.yaml
 WIDE = ("F64", "C128")
 COMPLEX = ("C64", "C128")
 ROOM = 1 << 14  # bytes of DRAM an operand
@@ -65,8 +62,7 @@ class Chip:
         info = c_abi.atalla_kernel_info()
         info.struct_size = ctypes.sizeof(info)
         self.check(self.api.kernel_info(self.kernel(kernel), ctypes.byref(info)))
-        codes = {name: getattr(c_abi, f"ATALLA_{name}") for name in DTYPES}
-        return [name for name, code in codes.items() if info.dtypes >> code & 1]
+        return [name for name, dtype in TORCH_DTYPES.items() if info.dtypes >> CODES[dtype] & 1]
 
     def kernel(self, name: str) -> int:
         found = ctypes.c_uint32()
@@ -80,7 +76,7 @@ class Chip:
     def run(self, kernel: str, contract: Kernel, launch: Launch) -> tuple[int, list[torch.Tensor | None]]:
         """The status of a launch, and copies of its outputs."""
         desc = c_abi.atalla_launch_desc(kernel=self.kernel(kernel))
-        desc.compute_dtype = getattr(c_abi, f"ATALLA_{launch.dtype}")
+        desc.compute_dtype = CODES[TORCH_DTYPES[launch.dtype]]
         desc.n_operands = len(launch.operands)
         desc.n_outputs = sum(operand.written for operand, _ in launch.operands)
         for parameter in contract.parameters:
@@ -90,7 +86,7 @@ class Chip:
             if tensor is None:
                 slot.dtype = desc.compute_dtype
                 continue
-            slot.dtype = getattr(c_abi, f"ATALLA_{name_of(tensor.dtype)}")
+            slot.dtype = CODES[tensor.dtype]
             if k in launch.immediate:
                 slot.immediate = 1
                 (ctypes.c_char * 16).from_buffer(slot.sizes)[: tensor.element_size()] = bytes(
@@ -111,10 +107,6 @@ class Chip:
             if operand.written
         ]
         return status or finished, written
-
-
-def name_of(dtype: torch.dtype) -> str:
-    return next(name for name, found in TORCH_DTYPES.items() if found == dtype)
 
 
 def fill(desc: Any, parameter: Parameter, value: Any, dtype: str) -> None:
@@ -175,7 +167,6 @@ class Draw:
             return self.random.choice(p.values)
         if self.kernel.program_if is not None and p.name == self.kernel.program_if.name:
             return 0
-        places = [t for o in self.kernel.operands if f"@{p.name}" in o.shape + o.map for t in (o,)]
         match p.type:
             case "bool":
                 return self.random.randrange(2)
@@ -189,7 +180,7 @@ class Draw:
                 return complex(self.random.randint(-1, 2), self.random.randint(-1, 1))
             case "float" | "number":
                 return self.random.choice((0.0, 0.5, 1.0, 1.5, 2.0))
-        if places or p.name == "dim":
+        if p.name == "dim" or any(f"@{p.name}" in o.shape + o.map for o in self.kernel.operands):
             return self.random.randrange(max(1, self.rank))
         return self.random.choice((0, 1, 1, 1, 2, 2, 3, -1))
 

@@ -16,7 +16,7 @@ import kernel_reference
 import numpy as np
 import torch
 from chip_launches import TORCH_DTYPES, Chip, Draw, Launch
-from kernel_reference import Elements, Undefined, Vector
+from kernel_operands import Elements, Undefined, Vector
 
 from tools.codegen import kernels
 from tools.codegen.kernels import Kernel
@@ -24,10 +24,6 @@ from torch_atalla.driver import c_abi
 
 LAUNCHES = 40  # that run, of each kernel
 DRAWS = 1500
-EPSILON = {torch.float16: 2**-10, torch.bfloat16: 2**-7} | {
-    dtype: 2**-23 if dtype in (torch.float32, torch.complex64) else 2**-52
-    for dtype in (torch.float32, torch.complex64, torch.float64, torch.complex128)
-}
 # Sizes that are seldom those of windows that fit, or of one tensor after another.
 RARE = {"cat": 20, "pool.max": 20, "pool.average": 20}
 AS_THEY_ARE = {"conversion", "concatenation"}  # traits of kernels that convert nothing to the compute dtype
@@ -68,54 +64,52 @@ def number(value: Any) -> Any:
 
 def differs(found: torch.Tensor, expected: torch.Tensor, compute: torch.dtype) -> torch.Tensor:
     """Where an output is not what it should be: within 64 steps of the largest number, or of the same kind."""
-    if found.dtype not in EPSILON:
+    if not found.dtype.is_floating_point and not found.is_complex():
         return found != expected
     wide = torch.complex128 if found.is_complex() else torch.float64
     a, b = found.to(wide), expected.to(wide)
     size = b.abs()[torch.isfinite(b.abs())]
-    steps = max(EPSILON[found.dtype], min(EPSILON.get(compute, 0), 2**-23))
-    near = (a - b).abs() <= 64 * steps * (size.max() if size.numel() else 0)
+    computed = torch.float64 if compute in (torch.float64, torch.complex128) else torch.float32
+    step = max(torch.finfo(dtype).eps for dtype in (found.dtype, computed))
+    near = (a - b).abs() <= 64 * step * (size.max() if size.numel() else 0)
     return ~(near | (a == b) | (torch.isnan(a) & torch.isnan(b)))
 
 
-class Values:
-    def __init__(self, chip: Chip):
-        self.chip = chip
+def check_kernel(chip: Chip, name: str, kernel: Kernel) -> None:
+    draw, ran = Draw(name, kernel, chip.dtypes(name)), 0
+    for _ in range(DRAWS):
+        ran += check_launch(chip, name, kernel, draw.launch())
+        if ran == LAUNCHES:
+            return
+    assert ran >= RARE.get(name, LAUNCHES), f"{ran} launches ran"
 
-    def check_kernel(self, name: str, kernel: Kernel) -> None:
-        draw, ran = Draw(name, kernel, self.chip.dtypes(name)), 0
-        for _ in range(DRAWS):
-            ran += self.check_launch(name, kernel, draw.launch())
-            if ran == LAUNCHES:
-                return
-        assert ran >= RARE.get(name, LAUNCHES), f"{ran} launches ran"
 
-    def check_launch(self, name: str, kernel: Kernel, launch: Launch) -> bool:
-        """Compare a launch with its reference; return whether it ran."""
-        operands = elements(kernel, launch)
-        parameters = {key: number(value) for key, value in launch.parameters.items()}
-        status, outputs = self.chip.run(name, kernel, launch)
-        faulted = status >= c_abi.ATALLA_ERR_FAULT_ADDRESS
-        if status != c_abi.ATALLA_OK and not faulted:
-            return False
-        try:
-            expected = kernel_reference.outputs(kernel, name, operands, parameters, TORCH_DTYPES[launch.dtype])
-        except IndexError as error:
-            assert faulted, f"{error}: expected a fault of\n{launch}"
-            return False
-        except (Undefined, ZeroDivisionError):
-            return False
-        if faulted:
-            return False
-        written = [operand.name for operand, _ in launch.operands if operand.written]
-        for output, found in zip(written, outputs):
-            if found is None or output not in expected:
-                continue
-            wrong = differs(found, expected[output], TORCH_DTYPES[launch.dtype])
-            if wrong.any():
-                place = wrong.nonzero()[0].tolist()
-                raise AssertionError(f"{output}{place} of\n{launch}\nis\n{found}\nexpected\n{expected[output]}")
-        return True
+def check_launch(chip: Chip, name: str, kernel: Kernel, launch: Launch) -> bool:
+    """Compare a launch with its reference; return whether it ran."""
+    operands = elements(kernel, launch)
+    parameters = {key: number(value) for key, value in launch.parameters.items()}
+    status, outputs = chip.run(name, kernel, launch)
+    faulted = status >= c_abi.ATALLA_ERR_FAULT_ADDRESS
+    if status != c_abi.ATALLA_OK and not faulted:
+        return False
+    try:
+        expected = kernel_reference.outputs(kernel, name, operands, parameters, TORCH_DTYPES[launch.dtype])
+    except IndexError as error:
+        assert faulted, f"{error}: expected a fault of\n{launch}"
+        return False
+    except (Undefined, ZeroDivisionError):
+        return False
+    if faulted:
+        return False
+    written = [operand.name for operand, _ in launch.operands if operand.written]
+    for output, found in zip(written, outputs):
+        if found is None or output not in expected:
+            continue
+        wrong = differs(found, expected[output], TORCH_DTYPES[launch.dtype])
+        if wrong.any():
+            place = wrong.nonzero()[0].tolist()
+            raise AssertionError(f"{output}{place} of\n{launch}\nis\n{found}\nexpected\n{expected[output]}")
+    return True
 
 
 def main() -> None:
@@ -125,7 +119,7 @@ def main() -> None:
             if name not in sys.argv[1:] and len(sys.argv) > 1:
                 continue
             try:
-                Values(chip).check_kernel(name, kernel)
+                check_kernel(chip, name, kernel)
             except AssertionError as error:
                 failures += 1
                 print(f"{name}: {error}")

@@ -73,7 +73,8 @@ class TestConvTbc(TestCase):
         given = tuple(arguments((70, 4, 40), 3, 64, torch.float32))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.atl"
-            torch_atalla.save_loadable(torch.export.export(Model(), given), path)
+            report = torch_atalla.save_loadable(torch.export.export(Model(), given), path)
+            self.assertIn("conv_tbc", report.kernels)  # and no product of matrices
             loaded = torch_atalla.load_loadable(path)
             self.assertEqual(loaded(*(t.to("atalla") for t in given)).cpu(), Model()(*given))
 

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="files below the folder (default: all of the table)")
     parser.add_argument("--write", action="store_true", help="write the page; other suites keep their counts")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--rows", type=Path, help="keep the outcomes here; a test with an outcome does not run again")
+    parser.add_argument("--rows", type=Path, help="keep outcomes here; of tests that have one, run those that failed")
     args = parser.parse_args()
     table, folder = load(), upstream_folder()
     results = []

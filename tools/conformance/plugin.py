@@ -52,8 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
     found = [item for item in items if item.cls is not None and item.cls.__name__.endswith(SUFFIXES)]
     named = [(item, name_of(item.cls.__name__, item.name)) for item in found]
     ended = set(Path(os.environ["ATALLA_CONFORMANCE_ENDED"]).read_text().split())
-    named = [(item, name) for item, name in named if is_chosen(name) and (names is None or name in names)]
-    named = [(item, name) for item, name in named if name not in ended]
+    named = [(item, name) for item, name in named if is_chosen(name) and name not in ended]
+    named = [(item, name) for item, name in named if names is None or name in names]
     items[:] = [item for item, _ in named]
     for item, name in named:
         if any(fnmatchcase(name, pattern) for pattern in LEFT_OUT):

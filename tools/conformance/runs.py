@@ -40,15 +40,19 @@ def run(
     """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
 
     `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run, and
-    `share` is the part of the tests that runs. `kept` is a file for the rows: a test that has a row there does not run
-    again.
+    `share` is the part of the tests that runs. `kept` is a file for the rows: a test that has rows there, none of
+    them a failure, does not run again.
     """
     with tempfile.TemporaryDirectory(prefix="atalla_conformance_") as scratch:
         rows, names = kept or Path(scratch) / "rows.jsonl", Path(scratch) / "names"
         rows.parent.mkdir(parents=True, exist_ok=True)
         rows.touch()
+        earlier = [json.loads(row) for row in rows.read_text().splitlines()]
+        again = {row["test"] for row in earlier if row["outcome"] == "failed"}
+        earlier = [row for row in earlier if row["test"] not in again]
+        rows.write_text("".join(json.dumps(row) + "\n" for row in earlier))
         ended = Path(scratch) / "ended"  # as it is now, since a worker that takes the place of another reads it, too
-        ended.write_text("\n".join(json.loads(row)["test"] for row in rows.read_text().splitlines()))
+        ended.write_text("\n".join(row["test"] for row in earlier))
         outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         environment = outer | {
             "PYTHONPATH": f"{ROOT}:{folder}",

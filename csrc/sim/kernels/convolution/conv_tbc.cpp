@@ -12,7 +12,8 @@ namespace {
 
 using Operand = ConvTbcOperands;
 
-constexpr int64_t kBlock = 32;  // rows (time, batch) of results that share a converted row of the weight
+constexpr int64_t kBlock = 32;    // rows (time, batch) of results that share converted rows of the weight
+constexpr int64_t kChannels = 4;  // of the input, for which a sum is loaded and stored once
 
 template <class T>
 struct TimeConvolution {
@@ -24,8 +25,8 @@ struct TimeConvolution {
 
   // Rows [first, last) of the result; false: no host memory.
   bool run(int64_t first, int64_t last) const {
-    ScratchArray<T> sums(kBlock * columns), values(kBlock * channels + 1), line(columns);
-    if (!sums || !values || !line) return false;
+    ScratchArray<T> sums(kBlock * columns), values(kBlock * channels + 1), lines(kChannels * columns);
+    if (!sums || !values || !lines) return false;
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t count = std::min(kBlock, last - begin);
       for (int64_t r = 0; r < count; ++r) start(sums.get() + r * columns);
@@ -36,10 +37,12 @@ struct TimeConvolution {
         for (int64_t row = low; row < high; ++row)
           load(Operand::kInput, place(input, row / batch + tap - padding, row % batch), input.strides[2], channels,
                values.get() + (row - begin) * channels);
-        for (int64_t c = 0; c < channels && low < high; ++c) {
-          load(Operand::kWeight, place(weight, tap, c), weight.strides[2], columns, line.get());
+        for (int64_t c = 0; c < channels && low < high; c += kChannels) {
+          const int64_t together = std::min(kChannels, channels - c);
+          for (int64_t i = 0; i < together; ++i)
+            load(Operand::kWeight, place(weight, tap, c + i), weight.strides[2], columns, lines.get() + i * columns);
           for (int64_t row = low; row < high; ++row)
-            add(values[(row - begin) * channels + c], line.get(), sums.get() + (row - begin) * columns);
+            add(&values[(row - begin) * channels + c], together, lines.get(), sums.get() + (row - begin) * columns);
         }
       }
       for (int64_t r = 0; r < count; ++r)
@@ -61,8 +64,16 @@ struct TimeConvolution {
     if (given) load(Operand::kBias, 0, l.operand(Operand::kBias).strides[0], columns, sum);
     else std::fill_n(sum, columns, T(0));
   }
-  void add(T x, const T* line, T* sum) const {
-    for (int64_t j = 0; j < columns; ++j) sum[j] += x * line[j];
+  // The same additions in the same order, whether together or one by one.
+  void add(const T* x, int64_t together, const T* lines, T* sum) const {
+    const T *second = lines + columns, *third = second + columns, *fourth = third + columns;
+    if (together == kChannels) {
+      for (int64_t j = 0; j < columns; ++j)
+        sum[j] = sum[j] + x[0] * lines[j] + x[1] * second[j] + x[2] * third[j] + x[3] * fourth[j];
+      return;
+    }
+    for (int64_t i = 0; i < together; ++i)
+      for (int64_t j = 0; j < columns; ++j) sum[j] += x[i] * lines[i * columns + j];
   }
 };
 

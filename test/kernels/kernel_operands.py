@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Operands, indices and elements as the values of csrc/sim/kernels.yaml see them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+class Undefined(Exception):
+    """The value of an element is not defined: the largest of no elements, or of complex ones."""
+
+
+class Vector(tuple[Any, ...]):
+    """Indices or sizes of several dimensions. Arithmetic is by element; the shorter operand decides how many."""
+
+    def _with(self, other: Any, operation: Callable[[Any, Any], Any]) -> Vector:
+        others = other if isinstance(other, tuple) else itertools.repeat(other)
+        return Vector(operation(a, b) for a, b in zip(self, others))
+
+    def __add__(self, other: Any) -> Vector:  # type: ignore[override]
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Vector:
+        return self._with(other, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> Vector:  # type: ignore[override]
+        return self._with(other, lambda a, b: a * b)
+
+    def __mod__(self, other: Any) -> Vector:
+        return self._with(other, lambda a, b: a % b)
+
+
+@dataclass
+class Elements:
+    """An operand: a tensor of the host, or the value of an immediate one, or nothing."""
+
+    tensor: torch.Tensor | None
+    immediate: bool = False
+    dtype: torch.dtype | None = None  # to which elements are converted when they are read
+
+    @property
+    def sizes(self) -> Vector:
+        return Vector(self.tensor.shape if self.tensor is not None else ())
+
+    def __getitem__(self, index: tuple[int, ...]) -> Any:
+        if self.tensor is None:
+            return None
+        if self.immediate or not self.tensor.dim():
+            index = ()
+        if len(index) != self.tensor.dim() or not all(0 <= i < n for i, n in zip(index, self.tensor.shape)):
+            raise IndexError(f"{tuple(index)} of {tuple(self.tensor.shape)}")
+        value = self.tensor[tuple(index)].item()
+        if self.dtype is not None:
+            value = stored(value, self.dtype)
+        return np.float64(value) if isinstance(value, float) else value
+
+    def at(self, default: Any, *index: int) -> Any:
+        inside = len(index) == len(self.sizes) and all(0 <= i < n for i, n in zip(index, self.sizes))
+        return self[index] if inside else default
+
+
+def stored(value: Any, dtype: torch.dtype) -> Any:
+    """What an element of the dtype holds of a value."""
+    if dtype == torch.bool:
+        return bool(value != 0)
+    if dtype.is_complex:
+        return complex(value)
+    if isinstance(value, complex):
+        value = value.real
+    if dtype.is_floating_point:
+        return float(value)
+    if not math.isfinite(value):
+        raise Undefined
+    info = torch.iinfo(dtype)
+    return (int(value) - info.min) % (1 << info.bits) + info.min
