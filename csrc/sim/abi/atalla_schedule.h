@@ -11,9 +11,6 @@
 // Operands of launches may lie there, and then cost no DRAM traffic; copies and host views take DRAM only. Pages are
 // handed out by scpad_alloc and scratchpad_reserve; what a launch does to pages that are not its program's is, as with
 // DRAM, its program's mistake.
-//
-// Cores. The reserved byte of a launch descriptor is the number of cores over which the launch is divided, 0 meaning 1.
-// A chip with fewer cores, or a launch that has fewer parts, uses what there is. Results never depend on it.
 #ifndef ATALLA_SCHEDULE_H_
 #define ATALLA_SCHEDULE_H_
 
@@ -24,12 +21,6 @@ extern "C" {
 #endif
 
 #define ATALLA_SCHEDULE_ABI_MAJOR 1u
-
-// The number of cores in a descriptor.
-static inline uint8_t* atalla_launch_cores(atalla_launch_desc* desc) { return &desc->reserved[0]; }
-static inline uint32_t atalla_launch_core_count(const atalla_launch_desc* desc) {
-  return desc->reserved[0] == 0 ? 1 : desc->reserved[0];
-}
 
 // The parameters of the chip that determine the work of a launch.
 typedef struct atalla_geometry {

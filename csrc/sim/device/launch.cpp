@@ -254,7 +254,7 @@ inline uint32_t resident_operands(const Device& device, const atalla_launch_desc
 // The launch's time and bytes where its operands lie, on its cores. Completes *cost and *events.
 Charge time_of(const Device& device, const atalla_launch_desc& desc, Cost* cost, EnergyEvents* events) {
   const uint32_t resident = resident_operands(device, desc);
-  const uint64_t cores = std::min<uint64_t>(atalla_launch_core_count(&desc), device.timing().cores());
+  const uint64_t cores = std::clamp<uint64_t>(desc.cores, 1, device.timing().cores());
   const KernelTraits& traits = traits_of(desc.kernel);
   const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
   // The cost alone determines the time of tiles that come one by one and of which each beat takes the same time.

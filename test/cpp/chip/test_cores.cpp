@@ -38,7 +38,7 @@ atalla_launch_desc product(atalla_addr out, atalla_addr a, atalla_addr b, int64_
 }
 
 atalla_launch_record estimate(const OpenDevice& device, atalla_launch_desc desc, int cores = 0) {
-  *atalla_launch_cores(&desc) = static_cast<uint8_t>(cores);
+  desc.cores = static_cast<uint8_t>(cores);
   atalla_launch_record record{};
   CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &record));
   return record;

@@ -82,7 +82,7 @@ std::vector<atalla_work_record> records_of(const OpenDevice& device) {
 }
 
 atalla_energy estimate(const OpenDevice& device, atalla_launch_desc desc, int cores = 0) {
-  *atalla_launch_cores(&desc) = static_cast<uint8_t>(cores);
+  desc.cores = static_cast<uint8_t>(cores);
   atalla_energy energy{};
   CHECK_OK(schedule().launch_energy(device.handle, &desc, sizeof desc, &energy));
   return energy;

@@ -167,7 +167,7 @@ void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* 
   desc->n_operands = static_cast<uint8_t>(r.operands.count);
   desc->compute_dtype = r.compute_dtype;
   desc->tag = index;
-  *atalla_launch_cores(desc) = r.cores;
+  desc->cores = r.cores;
   for (uint32_t k = 0; k < r.iparams.count; ++k) desc->iparams[k] = view.integers[r.iparams.first + k];
   for (uint32_t k = 0; k < r.fparams.count; ++k) desc->fparams[k] = view.doubles[r.fparams.first + k];
   for (uint32_t k = 0; k < r.operands.count; ++k) {
