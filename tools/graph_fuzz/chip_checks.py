@@ -19,6 +19,7 @@ from torch_atalla.compiler.capture.capture import capture
 from torch_atalla.compiler.schedule.chip_model import chip_model
 from torch_atalla.compiler.targets.chip.build import CompiledNetwork, checked, compile_lowered, compile_model
 from torch_atalla.compiler.targets.chip.check import check_network, example_inputs, reference_outputs
+from torch_atalla.compiler.targets.chip.fusion import CHIP
 from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
 from torch_atalla.explorer.space import with_values
@@ -168,7 +169,7 @@ def check_sizes(ctx: Context) -> list[Problem]:
     program = export(module, args, ctx.case.dynamic)
     try:
         with quiet():
-            lowered = lower_captured(capture(program), Options(optimize="fast", code=True))
+            lowered = lower_captured(capture(program), Options(optimize="fast", target=CHIP))
             sizes = compile_lowered(lowered, program)
     except NoProgramError as error:
         raise Refused(_without_program(error)) from None

@@ -86,6 +86,11 @@ def save_loadable(
     if convert not in (None, "bfloat16"):
         raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
     chip = engine == "isa"
+    more: dict[str, Any] = {}
+    if chip:
+        from ..targets.chip.fusion import CHIP  # late: only this engine needs the chip target
+
+        more["target"] = CHIP
     source = methods_of(program, args, kwargs)
     shared = shared_tensors(source)
     exported = {name: narrowed(item, shared.states[name]) for name, item in source.items()} if convert else source
@@ -99,13 +104,13 @@ def save_loadable(
         epilogue=epilogue,
         weights=weights,
         residency=residency,
-        code=chip,
+        **more,
     )
     builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
     if shared.aliases:
         builder.metadata["state_names"] = json.dumps(shared.aliases)
     if chip:
-        from .code import add_code  # late: only this engine needs the chip target
+        from .code import add_code
 
         add_code(builder, next(iter(source.values())) if convert else None)
     data = builder.build()

@@ -21,6 +21,7 @@ from ..pass_result import PassResult
 from .build import Builder, is_step
 from .layout import Uses, same_elements, with_sizes
 from .rewrite import rewritten
+from .target import FUNCTIONAL, Target
 
 _HALF_BITS = 16
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -28,7 +29,9 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)  # 
 _MATRIX_KERNELS = frozenset({"product", "convolution"})  # traits
 
 
-def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
+def fuse_epilogues(
+    program: LinearProgram, *, rounds: bool = True, target: Target = FUNCTIONAL
+) -> tuple[LinearProgram, PassResult]:
     instructions: list = list(program.instructions)
     uses = Uses(program)
     removed: set[int] = set()
@@ -43,7 +46,7 @@ def fuse_epilogues(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
         if reader is None or instructions[reader] is not program.instructions[reader]:
             continue  # nobody, or another product's epilogue already
         joined = _joined(inst, program.instructions[reader], out, uses, rounds)
-        if joined is None:
+        if joined is None or not target.takes(joined):
             continue
         instructions[reader] = joined
         removed.add(i)
@@ -177,6 +180,7 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
         node=reader.node,
         program=program,
         fused=reader.computes_with(product),
+        parts=(product, reader),
     ).with_parameters(**given)
 
 

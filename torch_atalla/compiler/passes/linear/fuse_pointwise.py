@@ -17,11 +17,14 @@ from ..pass_result import PassResult
 from .build import Builder, is_step
 from .layout import Uses, same_elements, with_sizes
 from .rewrite import rewritten
+from .target import FUNCTIONAL, Target
 
 
-def fuse_pointwise(program: LinearProgram, *, rounds: bool = True) -> tuple[LinearProgram, PassResult]:
+def fuse_pointwise(
+    program: LinearProgram, *, rounds: bool = True, target: Target = FUNCTIONAL
+) -> tuple[LinearProgram, PassResult]:
     """`rounds`: 16-bit results are rounded between members, as between launches."""
-    fusion = _Fusion(program, rounds)
+    fusion = _Fusion(program, rounds, target)
     instructions: list = list(program.instructions)
     removed: set[int] = set()
     names = []
@@ -35,15 +38,16 @@ def fuse_pointwise(program: LinearProgram, *, rounds: bool = True) -> tuple[Line
 
 
 class _Fusion:
-    def __init__(self, program: LinearProgram, rounds: bool):
+    def __init__(self, program: LinearProgram, rounds: bool, target: Target):
         self.program = program
         self.rounds = rounds
+        self.target = target
         self.uses = Uses(program)
         self.group_of: dict[int, list[int]] = {}
 
     def groups(self) -> list[list[int]]:
         for i, inst in enumerate(self.program.instructions):
-            if not isinstance(inst, Launch) or not is_step(inst):
+            if not isinstance(inst, Launch) or not is_step(inst) or not self.target.step(inst):
                 continue
             self.group_of[i] = [i]
             for operand in inst.inputs:
@@ -91,12 +95,11 @@ class _Fusion:
         """The group as one launch; None when it does not fit the kernel."""
         if len(group) > MAX_STEPS:
             return None
-        launches = [self.program.instructions[i] for i in group]
+        launches = [inst for i in group if isinstance(inst := self.program.instructions[i], Launch)]
         sizes = launches[-1].writes()[0].sizes
         builder = Builder(self.rounds)
         outputs: list[Operand] = []
         for inst in launches:
-            assert isinstance(inst, Launch)
             viewed = viewed_launch(inst, sizes)
             if viewed is None:
                 return None
@@ -112,17 +115,18 @@ class _Fusion:
         if not program.fits():
             return None
         last = launches[-1]
-        assert isinstance(last, Launch)
         vector_ops, exp_ops = program.cost()
-        return Launch(
+        joined = Launch(
             "fused",
             tuple(outputs),
             tuple(builder.operands),
             outputs[0].dtype,
             node=last.node,
             program=program,
-            fused=last.computes_with(*(inst for inst in launches if isinstance(inst, Launch))),
+            fused=last.computes_with(*launches),
+            parts=tuple(launches),
         ).with_parameters(vector_ops=vector_ops, exp_ops=exp_ops)
+        return joined if self.target.takes(joined) else None
 
     def _is_internal(self, buffer: int, members: set[int]) -> bool:
         return self.uses.is_private(buffer) and all(reader in members for reader in self.uses.readers[buffer])

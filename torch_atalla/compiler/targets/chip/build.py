@@ -19,6 +19,7 @@ from ...program.ir import LinearProgram
 from ...program.layouts import same_layout
 from ...schedule.chip_model import ChipModel
 from ..functional.pipeline import Lowered, Options, lower_captured
+from .fusion import CHIP
 from .generate import compile_networks
 from .network import Network, NoProgramError
 from .place import Run, run_network
@@ -62,7 +63,7 @@ def compile_model(
     """
     exported = export_module(program, args, kwargs)
     exported = narrowed(exported) if convert else exported
-    lowered = lower_captured(capture(exported), Options(optimize="fast", code=True))
+    lowered = lower_captured(capture(exported), Options(optimize="fast", target=CHIP))
     if lowered.captured.symbols.symbols:
         raise NoProgramError("expected a program of fixed sizes; compile_lowered compiles one for several sizes")
     return compile_lowered(lowered, exported, chip)[0]

@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fusion before code is selected: pointwise launches that follow one another become one; a residual addition and an
-activation join the matrix product or convolution before them."""
+"""What chip code does in one launch: a chain of steps on elements, or a residual addition and an activation at the end
+of a matrix product or convolution. Launches that the passes joined take the forms that the code generator reads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
-from ...program.ir import BufferKind, HostCall, Immediate, Instruction, Launch, LinearProgram, Operand
+from torch_atalla.driver.dtypes import from_name
+
+from ...passes.linear.fuse_epilogues import fuse_epilogues
+from ...passes.linear.fuse_pointwise import fuse_pointwise
+from ...passes.linear.layout import with_sizes
+from ...passes.linear.target import Target
+from ...program.ir import AnyOperand, Immediate, Instruction, Launch, LinearProgram, Operand
+from ...program.layouts import same_layout
+from ...program.vector_program import CONVERT, VectorProgram, loop_dtype, step_table
 from .formulas import steps_of
 from .kernels.activation import ACTIVATIONS
 from .kernels.pointwise import Step
 
 MOST_STEPS, MOST_INPUTS = 24, 6
-WITH_EPILOGUE = ("gemm", "convolution")
 STEPS = "pointwise.steps"  # a kernel of the code alone
 FUSED_KERNELS = {"gemm": "gemm_fused", "convolution": "convolution_fused", STEPS: "fused"}  # of the functional engine
 
@@ -25,7 +34,6 @@ class Fused(Launch):
     strides, is added to its result, then `activation` is applied."""
 
     steps: tuple[Step, ...] = ()
-    parts: tuple[Launch, ...] = ()  # the launches that became this one
     activation: str | None = None
     residual: Operand | None = None
 
@@ -35,7 +43,10 @@ class Fused(Launch):
 
 def fuse(program: LinearProgram) -> list[Instruction]:
     """The instructions in an equivalent order, with fewer launches."""
-    return _epilogues(program, _pointwise(program))
+    program = replace(program, segments=[0] * len(program.instructions))
+    for join in (fuse_pointwise, fuse_epilogues):
+        program, _ = join(program, rounds=False, target=CHIP)
+    return [_chip_form(inst) for inst in program.instructions]
 
 
 def uses(program: LinearProgram, instructions: list[Instruction]) -> dict[int, list[int]]:
@@ -49,106 +60,141 @@ def uses(program: LinearProgram, instructions: list[Instruction]) -> dict[int, l
     return found
 
 
-def _pointwise(program: LinearProgram) -> list[Instruction]:
-    result: list[Instruction] = []
-    group: list[Launch] = []
-    rest = list(program.instructions)
-    reads = uses(program, rest)
-
-    def flush() -> None:
-        if group:
-            result.extend(_join(program, group, reads))
-            group.clear()
-
-    for inst in rest:
-        if isinstance(inst, HostCall) or "formula" not in inst.contract.traits or steps_of(inst) is None:
-            flush()
-            result.append(inst)
-            continue
-        if group and group[0].outputs[0].sizes != inst.outputs[0].sizes:  # type: ignore[union-attr]
-            flush()
-        group.append(inst)
-    flush()
-    return result
+def _is_step(launch: Launch) -> bool:
+    return "formula" in launch.contract.traits and steps_of(launch) is not None
 
 
-def _join(program: LinearProgram, group: list[Launch], reads: dict[int, list[int]]) -> list[Instruction]:
-    """One launch for the longest tails of the group whose intermediate results nobody else reads."""
-    places = {id(inst): place for place, inst in enumerate(program.instructions)}
-    start = 0
-    made: list[Instruction] = []
-    while start < len(group):
-        end = len(group)
-        while end > start + 1 and not _closed(program, group[start:end], reads, places):
-            end -= 1
-        made.append(_one(group[start:end]))
-        start = end
-    return made
+def _takes(launch: Launch) -> bool:
+    if launch.kernel != "fused":
+        return _epilogue(launch) is not None
+    steps = _steps(launch)
+    return steps is not None and len(_operands(launch)) <= MOST_INPUTS and len(steps) <= MOST_STEPS
 
 
-def _closed(program: LinearProgram, group: list[Launch], reads: dict[int, list[int]], places: dict[int, int]) -> bool:
-    inside = {places[id(inst)] for inst in group}
-    for inst in group[:-1]:
-        out = inst.outputs[0]
-        assert out is not None
-        if program.buffers[out.buffer].kind is not BufferKind.TEMPORARY:
+CHIP = Target(_is_step, _takes, reductions=False, code=True)
+
+
+def _chip_form(inst: Instruction) -> Instruction:
+    if not isinstance(inst, Launch):
+        return inst
+    parts = tuple(part for part in map(_chip_form, inst.parts) if isinstance(part, Launch))
+    if inst.program is None:
+        return _chain(inst, inst.outputs, (inst,)) if _is_step(inst) else inst
+    if inst.kernel == "fused":
+        return _chain(inst, inst.outputs, parts)
+    epilogue = _epilogue(inst)
+    assert epilogue is not None
+    given = {f.name: getattr(inst.parts[0], f.name) for f in fields(Launch)} | {"node": inst.node, "parts": parts}
+    return Fused(**given | epilogue)
+
+
+def _chain(inst: Launch, outputs: tuple[Operand | None, ...], parts: tuple[Launch, ...]) -> Fused:
+    operands, steps = _operands(inst), _steps(inst)
+    assert steps is not None
+    return Fused(STEPS, outputs, tuple(operands), inst.compute_dtype, node=inst.node, steps=steps, parts=parts)
+
+
+def _epilogue(launch: Launch) -> dict[str, Any] | None:
+    """Result, activation and residual of a product that ends with a vector program; None if the code has no such form.
+    The residual and the result have the layout of the product."""
+    out, program = launch.parts[0].outputs[0], launch.program
+    assert out is not None and program is not None
+    extras = launch.inputs[len(launch.contract.inputs) :]
+    steps = _steps(replace(launch, inputs=(out, *extras)))
+    if steps is None or len(launch.outputs) != 1 or len(extras) > 1 or not all(isinstance(x, Operand) for x in extras):
+        return None
+    additions, rest = steps[: len(extras)], steps[len(extras) :]
+    if any(step not in (("add", 0, 1), ("add", 1, 0)) for step in additions) or len(rest) > 1:
+        return None
+    if any(step[0] not in ACTIVATIONS or len(step) > 2 for step in rest):
+        return None
+    seen = [with_sizes(x, out.sizes) if isinstance(x, Operand) else None for x in (launch.outputs[0], *extras)]
+    if any(x is None or x.dtype != out.dtype or not same_layout(out.sizes, x.strides, out.strides) for x in seen):
+        return None
+    result, *residual = (replace(out, buffer=x.buffer, offset=x.offset) for x in seen if x is not None)
+    activation = rest[0][0] if rest else None
+    return {"outputs": (result,), "activation": activation, "residual": residual[0] if residual else None}
+
+
+def _operands(launch: Launch) -> list[Operand]:
+    """Each once."""
+    return list(dict.fromkeys(operand for operand in launch.inputs if isinstance(operand, Operand)))
+
+
+def _steps(launch: Launch) -> tuple[Step, ...] | None:
+    """Of an elementwise launch, or of the vector program of one; None where the code has none for a step."""
+    operands = _operands(launch)
+    met = launch.program.inputs if launch.program is not None else [launch.compute_dtype] * len(launch.inputs)
+    values: list[int | float] = [
+        operands.index(x) if isinstance(x, Operand) else _number(x, dtype)
+        for x, dtype in zip(launch.inputs, met, strict=True)
+    ]
+    chain = _Chain(len(operands))
+    if launch.program is None:
+        chain.add(launch, values)
+    elif not chain.add_program(launch.program, values, launch.inputs):
+        return None
+    return tuple(_simplify(chain.steps, len(operands)))
+
+
+def _number(value: AnyOperand, met: torch.dtype) -> float:
+    assert isinstance(value, Immediate)
+    return float(bool(value.value) if torch.bool in (met, value.dtype) else value.value)
+
+
+class _Chain:
+    """Steps under construction. A value is the number of an operand or step, or a constant."""
+
+    def __init__(self, operands: int) -> None:
+        self.operands = operands
+        self.steps: list[Step] = []
+
+    def add(self, launch: Launch, values: Sequence[int | float]) -> int | None:
+        """The result of the launch on these values; None if it has no steps."""
+        base = self.operands + len(self.steps)
+        made = steps_of(launch)
+        for name, *parts in made or ():
+            self.steps.append((name, *(_renumbered(part, values, base) for part in parts)))
+        return None if made is None else self.operands + len(self.steps) - 1
+
+    def add_program(self, program: VectorProgram, values: list[int | float], operands: Sequence[AnyOperand]) -> bool:
+        """Whether all steps of the program have been added. values, operands: what its inputs are."""
+        dtypes, known = list(program.inputs), list(operands)
+        for step in program.steps:
+            if step.kernel == CONVERT:
+                source, result = step.sources[0], step.dtype
+                value = values[source]
+                if result is torch.bool and dtypes[source] is not torch.bool:
+                    value = self._step("ne", value, 0.0)
+            else:
+                inputs = tuple(x if isinstance(x := known[k], Immediate) else _value(dtypes[k]) for k in step.sources)
+                kind = step_table()[step.kernel]
+                result = loop_dtype(step.dtype) if kind.result in ("same", "real") else from_name(kind.result)
+                launch = Launch(step.kernel, (_value(result),), inputs, step.dtype, step.iparams, step.fparams)
+                found = self.add(launch, [values[k] for k in step.sources])
+                if found is None:
+                    return False
+                value = found
+            values.append(value)
+            dtypes.append(result)
+            known.append(None)
+        if len(program.outputs) != 1:
             return False
-        if any(place not in inside for place in reads.get(out.buffer, [])):
-            return False
-        if sum(other.outputs[0].buffer == out.buffer for other in group) > 1:  # type: ignore[union-attr]
-            return False
-    made = {inst.outputs[0]: None for inst in group}
-    inputs = set()
-    for inst in group:
-        for operand in inst.inputs:
-            if isinstance(operand, Operand):
-                if operand not in made and any(operand.buffer == out.buffer for out in made if out is not None):
-                    return False  # another view of an intermediate result
-                inputs.add(operand)
-    steps = sum(len(steps_of(inst) or ()) for inst in group)
-    return len(inputs - set(made)) <= MOST_INPUTS and steps <= MOST_STEPS
+        if values[program.outputs[0]] != self.operands + len(self.steps) - 1:
+            self._step("round", values[program.outputs[0]])
+        return True
+
+    def _step(self, name: str, *parts: int | float) -> int:
+        self.steps.append((name, *parts))
+        return self.operands + len(self.steps) - 1
 
 
-def _one(group: list[Launch]) -> Launch:
-    made: dict[Operand, int] = {}
-    inputs: list[Operand] = []
-    outs = set()
-    for inst in group:
-        for operand in inst.inputs:
-            # An operand that is read before the group writes it (in place) is an input.
-            if isinstance(operand, Operand) and operand not in inputs and operand not in outs:
-                inputs.append(operand)
-        outs.add(inst.outputs[0])
-    steps: list[Step] = []
-    number = {operand: i for i, operand in enumerate(inputs)}
-    for inst in group:
-        values: list[int | float] = []
-        for operand in inst.inputs:
-            if isinstance(operand, Operand):
-                values.append(made.get(operand, number.get(operand, -1)))
-                assert values[-1] != -1, "an operand of a fused launch has no value"
-            elif isinstance(operand, Immediate):
-                is_truth = torch.bool in (inst.compute_dtype, operand.dtype)
-                values.append(float(bool(operand.value)) if is_truth else float(operand.value))
-        base = len(inputs) + len(steps)
-        for step in steps_of(inst) or ():
-            steps.append((step[0], *(_renumber(part, values, base) for part in step[1:])))
-        out = inst.outputs[0]
-        assert out is not None
-        made[out] = len(inputs) + len(steps) - 1
-    last, joined = group[-1], tuple(_simplify(steps, len(inputs)))
-    return Fused(
-        STEPS,
-        last.outputs,
-        tuple(inputs),
-        last.compute_dtype,
-        node=last.node,
-        steps=joined,
-        parts=tuple(group),
-    )
+def _value(dtype: torch.dtype) -> Operand:
+    """What stands for a value when steps are chosen, which depend on its dtype."""
+    return Operand(-1, 0, (), (), dtype)
 
 
-def _renumber(part: object, values: list[int | float], base: int) -> object:
+def _renumbered(part: object, values: Sequence[int | float], base: int) -> object:
     """In a formula, ("in", i) is operand i and ("step", i) the result of its own step i."""
     if isinstance(part, tuple):
         return values[part[1]] if part[0] == "in" else base + part[1]
@@ -195,69 +241,3 @@ def _simplify(steps: list[Step], inputs: int) -> list[Step]:
 def _moved(step: Step, first: int, shift: int) -> Step:
     parts = (p - shift if type(p) is int and p >= first + shift else p for p in step[1:])
     return (step[0], *parts)
-
-
-def _epilogues(program: LinearProgram, instructions: list[Instruction]) -> list[Instruction]:
-    """An addition, an activation or both, behind a product or convolution whose result nothing else reads."""
-    reads = uses(program, instructions)
-    result: list[Instruction] = []
-    gone: set[int] = set()
-    for place, inst in enumerate(instructions):
-        if place in gone:
-            continue
-        if not isinstance(inst, Launch) or inst.kernel not in WITH_EPILOGUE:
-            result.append(inst)
-            continue
-        out = inst.outputs[0]
-        assert out is not None
-        readers = reads.get(out.buffer, [])
-        after = instructions[readers[0]] if len(readers) == 1 and readers[0] < len(instructions) else None
-        if (
-            isinstance(after, Fused)
-            and (epilogue := _epilogue(after, out)) is not None
-            and not ("activation" in inst.contract.parameters and inst.parameter("activation") != "none")
-            and _can_move(instructions, epilogue, place, readers[0])
-        ):
-            gone.add(readers[0])
-            given = {f.name: getattr(inst, f.name) for f in fields(Launch)} | {"outputs": epilogue.outputs}
-            given |= {"activation": epilogue.activation, "residual": epilogue.residual}
-            result.append(Fused(**given, parts=(inst, after)))
-            continue
-        result.append(inst)
-    return result
-
-
-def _epilogue(after: Fused, out: Operand) -> Fused | None:
-    """The launch as an epilogue of the product that writes `out`, with operands in the form of `out`; None if it is
-    none. It reads all that the product wrote, and keeps its layout."""
-    target = after.writes()[0]
-    source, *others = sorted(after.reads(), key=lambda operand: operand.buffer != out.buffer)
-    additions, rest = after.steps[: len(others)], after.steps[len(others) :]
-    form = (source.sizes, source.strides, out.dtype)
-    if (
-        len(others) > 1
-        or any(step not in (("add", 0, 1), ("add", 1, 0)) for step in additions)
-        or len(rest) > 1
-        or any(step[0] not in ACTIVATIONS for step in rest)
-        or any((x.sizes, x.strides, x.dtype) != form for x in (target, *others))
-        or (source.extent(), source.offset) != (out.extent(), out.offset)
-    ):
-        return None
-    if any(x.buffer == target.buffer and x.offset != target.offset for x in others):
-        return None
-    result, *residual = (replace(out, buffer=x.buffer, offset=x.offset) for x in (target, *others))
-    activation = rest[0][0] if rest else None
-    return replace(after, outputs=(result,), activation=activation, residual=residual[0] if residual else None)
-
-
-def _can_move(instructions: list[Instruction], epilogue: Fused, first: int, end: int) -> bool:
-    """Whether the epilogue may run with the product at `first`: it writes nothing that the product reads, and between
-    the two no instruction writes its residual, or uses its result."""
-    target = epilogue.writes()[0].buffer
-    between = instructions[first + 1 : end]
-    if any(operand.buffer == target for inst in instructions[first:end] for operand in inst.reads()):
-        return False
-    if any(operand.buffer == target for inst in between for operand in inst.writes()):
-        return False
-    residual = epilogue.residual
-    return residual is None or not any(x.buffer == residual.buffer for inst in between for x in inst.writes())

@@ -22,6 +22,7 @@ from ...passes.graph.channels_last import channels_innermost
 from ...passes.linear import check_program, run_linear_passes
 from ...passes.linear.stable_order import keep_order_of_equals
 from ...passes.linear.states import update_states_in_place
+from ...passes.linear.target import FUNCTIONAL, Target
 from ...program.ir import LinearProgram
 from ...program.support import SupportTable, support_table
 from ...schedule import ChipModel, Schedule, chip_model, decide, verify_schedule
@@ -76,8 +77,8 @@ class Options:
     passes.run_passes; fold is by default "all" at "fast", else "exact". weights: "bfloat16" or "int8" (with a factor
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
-    otherwise a better schedule is looked for. code: the program is lowered for chip code as well: channels innermost,
-    an activation joined to the product before it, and equal elements sorted in the order of their positions. Raises
+    otherwise a better schedule is looked for. target: of all engines that the program is for. With chip code among
+    them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. Raises
     ExportError for a value that an option does not have.
     """
 
@@ -89,7 +90,7 @@ class Options:
     pack: bool = True
     residency: bool = True
     effort: int = 1
-    code: bool = False
+    target: Target = FUNCTIONAL
 
     def __post_init__(self) -> None:
         if self.optimize not in LEVELS:
@@ -157,14 +158,14 @@ def lower_captured(
     passes = run_passes(
         captured,
         fold=fold,
-        epilogue=options.epilogue or options.code,
+        epilogue=options.epilogue or options.target.code,
         exact=exact,
         split=optimized,
-        keep_strides=keep_strides and (views or not options.code),
+        keep_strides=keep_strides and (views or not options.target.code),
         observe=out.graph,
     )
     graph, constants = None, {}
-    if options.code:
+    if options.target.code:
         graph = _snapshot(captured.graph)
         constants = {name: constant.tensor for name, constant in captured.constants.items()}
         if not views:
@@ -177,7 +178,7 @@ def lower_captured(
     linear = linearize(captured, parts, table, keep_strides=keep_strides)
     check_program(linear, "linearize")
     out.program("linearize", linear)
-    changes = [keep_order_of_equals] * options.code + [update_states_in_place] * bool(captured.updates)
+    changes = [keep_order_of_equals] * options.target.code + [update_states_in_place] * bool(captured.updates)
     for change in changes:
         linear, result = change(linear)
         check_program(linear, result.name)
@@ -210,6 +211,7 @@ def plan_lowered(
             weights=options.weights,
             pack=options.pack,
             symbols=captured.symbols,
+            target=options.target,
             observe=out.program,
         )
         passes += more
