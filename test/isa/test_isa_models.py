@@ -12,9 +12,12 @@ from isa_networks import Micro
 from torch import nn
 
 from torch_atalla import isa
-from torch_atalla.compiler.targets.chip.build import compile_model
+from torch_atalla.compiler.capture.capture import capture
+from torch_atalla.compiler.targets.chip.build import compile_lowered, compile_model
 from torch_atalla.compiler.targets.chip.check import check_network
+from torch_atalla.compiler.targets.chip.fusion import CHIP
 from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured, plan_lowered
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -41,6 +44,15 @@ class ResidualBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.stem(x)
         return F.relu(y + self.two(F.relu(self.one(y))))
+
+
+class Gate(nn.Module):
+    """Two chains of elementwise launches that another one stands between."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        gate = torch.where(x > 0, x.sigmoid(), 0.5 * x)
+        total = (x * x + 1).sum(-1, keepdim=True)
+        return gate * total.rsqrt(), total
 
 
 class TestNetworks(CodegenTestCase):
@@ -76,6 +88,21 @@ class TestNetworks(CodegenTestCase):
                 call.function for call in compiled.network.image.calls if call.function.startswith(("gemm", "conv"))
             ]
             self.assertEqual(sum("_add" in name for name in names), joined)
+
+    def test_both_engines_join_the_same_launches(self):
+        torch.manual_seed(0)
+        for model, x in (
+            (Micro(), torch.randn(1, 32, 32)),
+            (Residual(), torch.randn(2, 35, 40)),
+            (ResidualBlock(32), torch.randn(2, 32, 9, 9)),
+            (Gate(), torch.randn(4, 24)),
+        ):
+            program = torch.export.export(model.eval().to(BF16), (x.to(BF16),))
+            options = Options(optimize="fast", target=CHIP)
+            lowered = lower_captured(capture(program), options)
+            file = [launch.node for launch in plan_lowered(lowered, options).program.instructions]
+            code = [item.launch.node for item in compile_lowered(lowered, program)[0].network.launches]
+            self.assertEqual(file, code)
 
     def test_other_batches_and_lengths(self):
         torch.manual_seed(0)

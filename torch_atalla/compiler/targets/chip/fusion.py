@@ -49,17 +49,6 @@ def fuse(program: LinearProgram) -> list[Instruction]:
     return [_chip_form(inst) for inst in program.instructions]
 
 
-def uses(program: LinearProgram, instructions: list[Instruction]) -> dict[int, list[int]]:
-    """Buffer -> places that read it; outputs of the program are read at the end."""
-    found: dict[int, list[int]] = {}
-    for place, inst in enumerate(instructions):
-        for operand in inst.reads():
-            found.setdefault(operand.buffer, []).append(place)
-    for port in program.outputs:
-        found.setdefault(port.operand.buffer, []).append(len(instructions))
-    return found
-
-
 def _is_step(launch: Launch) -> bool:
     return "formula" in launch.contract.traits and steps_of(launch) is not None
 
