@@ -90,14 +90,15 @@ def _epilogue(launch: Launch) -> dict[str, Any] | None:
     assert out is not None and program is not None
     extras = launch.inputs[len(launch.contract.inputs) :]
     steps = _steps(replace(launch, inputs=(out, *extras)))
-    if steps is None or len(launch.outputs) != 1 or len(extras) > 1 or not all(isinstance(x, Operand) for x in extras):
+    others = [x for x in extras if isinstance(x, Operand)]
+    if steps is None or len(launch.outputs) != 1 or len(others) > 1:
         return None
-    additions, rest = steps[: len(extras)], steps[len(extras) :]
+    additions, rest = steps[: len(others)], steps[len(others) :]
     if any(step not in (("add", 0, 1), ("add", 1, 0)) for step in additions) or len(rest) > 1:
         return None
     if any(step[0] not in ACTIVATIONS or len(step) > 2 for step in rest):
         return None
-    seen = [with_sizes(x, out.sizes) if isinstance(x, Operand) else None for x in (launch.outputs[0], *extras)]
+    seen = [None if x is None else with_sizes(x, out.sizes) for x in (launch.outputs[0], *others)]
     if any(x is None or x.dtype != out.dtype or not same_layout(out.sizes, x.strides, out.strides) for x in seen):
         return None
     result, *residual = (replace(out, buffer=x.buffer, offset=x.offset) for x in seen if x is not None)
