@@ -35,6 +35,17 @@ at::Tensor receive(int ordinal, int fd, uint64_t offset, size_t bytes) {
   return at::empty({0}, at::TensorOptions(device).dtype(at::kByte)).set_(std::move(storage), 0, {0}, {1});
 }
 
+// A number for each tensor, the same for those that share a storage. What is no tensor has none.
+std::vector<uintptr_t> storages(const py::tuple& values) {
+  std::vector<uintptr_t> found;
+  found.reserve(values.size());
+  for (const py::handle value : values)
+    if (THPVariable_Check(value.ptr()))
+      found.push_back(
+          reinterpret_cast<uintptr_t>(THPVariable_Unpack(value.ptr()).storage().unsafeGetStorageImpl()));
+  return found;
+}
+
 // The id of the stream whose native handle this is, or None.
 py::object stream_of_handle(int ordinal, uintptr_t handle) {
   for (int64_t id = 0; id < runtime::kMaxStreams; ++id) {
@@ -51,6 +62,7 @@ py::object stream_of_handle(int ordinal, uintptr_t handle) {
 void bind_sharing(py::module_& m) {
   m.def("share_storage", &share);
   m.def("receive_storage", &receive);
+  m.def("storages", &storages);
   m.def("collect_shared", &collect_shared, py::call_guard<py::gil_scoped_release>());
   m.def("stream_of_handle", &stream_of_handle);
   m.def("in_bad_fork", &runtime::in_forked_child);

@@ -31,6 +31,40 @@ class TestSharedMemory(TestCase):
                     results.append((function(x, x.view_as(x), torch.ones(3, 3, device=DEVICE)), memory))
             self.assertEqual(results[0], results[1], msg=f"{mode.__name__}, {plain.__name__}")
 
+    def test_other_memory_than_in_the_trace(self):
+        """Whatever the arguments share, in whatever order: none, all, a part, another part of one storage."""
+
+        def part(x, y):
+            x[:1].mul_(3)
+            return y + 1, x.sum()
+
+        def pieces(x, y):
+            x[:1].mul_(3)
+            torch._dynamo.graph_break()
+            return torch.nn.functional.dropout(y, 0.5), x.sum()
+
+        ways = {
+            "none": lambda a: (a[1:4], a.clone()[1:4]),
+            "same": lambda a: (a[1:4], a[1:4]),
+            "other": lambda a: (a[1:4], a[5:8]),
+            "later": lambda a: (a[1:4], a[2:5]),
+            "earlier": lambda a: (a[2:5], a[1:4]),
+        }
+        for function, dynamic, mode, grad in itertools.product(
+            (part, pieces), (False, True), ("default", "reduce-overhead"), (False, True)
+        ):
+            for first in ("none", "same", "later"):
+                torch._dynamo.reset()
+                compiled = torch.compile(function, dynamic=dynamic, mode=mode)
+                for way in (first, *ways, first):
+                    results = []
+                    for call in (function, compiled):
+                        memory = torch.arange(8.0, device=DEVICE)
+                        torch.manual_seed(1)
+                        with torch.set_grad_enabled(grad):
+                            results.append((call(*ways[way](memory)), memory))
+                    self.assertEqual(*results, msg=f"{function.__name__}, {first}, {way}, {dynamic}, {mode}, {grad}")
+
 
 if __name__ == "__main__":
     run_tests()

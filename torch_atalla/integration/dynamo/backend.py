@@ -20,6 +20,7 @@ from .options import CompileOptions, read_options
 from .random_state import partition
 from .replay import Replayed
 from .replayable import can_replay, wants_replay
+from .shared_memory import checked
 
 
 def atalla(
@@ -65,7 +66,10 @@ def atalla(
     # AOTAutograd marks all our functions as boxed; the accuracy minifier would then call them with a list.
     if not isinstance(graph_module, torch._dynamo.utils.GmWrapper) and hasattr(function, "_boxed_call"):
         function._boxed_call = False
-    return function
+    context = torch._guards.TracingContext.try_get()
+    if isinstance(graph_module, torch._dynamo.utils.GmWrapper) or context is None or context.fw_metadata is None:
+        return function
+    return checked(function, graph_module, example_inputs, context.fw_metadata)
 
 
 def compile_aot_graph(
