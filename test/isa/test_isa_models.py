@@ -13,7 +13,8 @@ from torch import nn
 
 from torch_atalla import isa
 from torch_atalla.compiler.capture.capture import capture
-from torch_atalla.compiler.targets.chip.build import compile_lowered, compile_model
+from torch_atalla.compiler.file.code import MethodsCode
+from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.check import check_network
 from torch_atalla.compiler.targets.chip.fusion import CHIP
 from torch_atalla.compiler.targets.chip.network import NoProgramError
@@ -89,7 +90,7 @@ class TestNetworks(CodegenTestCase):
             ]
             self.assertEqual(sum("_add" in name for name in names), joined)
 
-    def test_both_engines_join_the_same_launches(self):
+    def test_both_engines_run_one_schedule(self):
         torch.manual_seed(0)
         for model, x in (
             (Micro(), torch.randn(1, 32, 32)),
@@ -98,11 +99,16 @@ class TestNetworks(CodegenTestCase):
             (Gate(), torch.randn(4, 24)),
         ):
             program = torch.export.export(model.eval().to(BF16), (x.to(BF16),))
-            options = Options(optimize="fast", target=CHIP)
-            lowered = lower_captured(capture(program), options)
-            file = [launch.node for launch in plan_lowered(lowered, options).program.instructions]
-            code = [item.launch.node for item in compile_lowered(lowered, program)[0].network.launches]
-            self.assertEqual(file, code)
+            code = MethodsCode({"forward": program})
+            options = Options(optimize="fast", target=CHIP, decisions=code.compile)
+            file = plan_lowered(lower_captured(capture(program), options), options)
+            network = code.networks["forward"][0].network
+            launches = [launch.node for launch in file.program.instructions]
+            self.assertEqual(launches, [item.launch.node for item in network.launches])
+            self.assertEqual(file.schedule.cores, (1,) * len(launches))
+            written = {operand.buffer for item in network.launches for operand in item.launch.writes()}
+            kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
+            self.assertEqual(len(file.schedule.residents), len(kept & written))  # the code has copies of its own
 
     def test_other_batches_and_lengths(self):
         torch.manual_seed(0)

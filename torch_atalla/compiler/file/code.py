@@ -23,26 +23,41 @@ from torch_atalla.loadable.leaves import method_key
 from torch_atalla.loadable.load import load_loadable
 
 from ..capture.narrow import to_bfloat16
+from ..program.ir import LinearProgram
 from ..program.layouts import same_layout
+from ..schedule.decide import Decisions
 from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
+from ..targets.chip.decisions import decisions
 from ..targets.chip.network import ALIGN
 from ..targets.chip.section import call_sites, method_code
-from ..targets.functional.pipeline import device_chip
+from ..targets.functional.pipeline import Lowered, device_chip
 from .functional import FileBuilder
 
 Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call may have
 
 
-def add_code(builder: FileBuilder, wide: torch.export.ExportedProgram | None = None) -> None:
-    """Compiles the methods of a file to Atalla code, from the launches that the file has as well.
+class MethodsCode:
+    """The code of a file's methods, which are compiled in their order."""
+
+    def __init__(self, exported: Mapping[str, torch.export.ExportedProgram]) -> None:
+        self.exported = exported
+        self.networks: dict[str, Networks] = {}
+
+    def compile(self, lowered: Lowered, program: LinearProgram) -> Decisions:
+        """Compiles the next method. program: its launches, after their passes."""
+        name = list(self.exported)[len(self.networks)]
+        networks = self.networks[name] = compile_lowered(lowered, self.exported[name], device_chip())
+        return decisions(program, planned(networks).network)
+
+
+def add_code(
+    builder: FileBuilder, networks: Mapping[str, Networks], wide: torch.export.ExportedProgram | None = None
+) -> None:
+    """Adds the code of its methods to a file.
 
     wide: the float32 program of the first method if the file was converted from it. The report then states the error.
     """
-    networks: dict[str, Networks] = {}
-    for name, compiled in builder.methods.items():
-        assert compiled.lowered is not None
-        networks[name] = compile_lowered(compiled.lowered, builder.exported[name], device_chip())
     states = list(dict.fromkeys(name for method in builder.methods.values() for name in method.program.states))
     code = CodeSection([], b"")
     for number, (name, sizes) in enumerate(networks.items()):

@@ -87,13 +87,15 @@ def save_loadable(
         raise ExportError(f'convert: expected "bfloat16" or None, got {convert!r}')
     chip = engine == "isa"
     more: dict[str, Any] = {}
-    if chip:
-        from ..targets.chip.fusion import CHIP  # late: only this engine needs the chip target
-
-        more["target"] = CHIP
     source = methods_of(program, args, kwargs)
     shared = shared_tensors(source)
     exported = {name: narrowed(item, shared.states[name]) for name, item in source.items()} if convert else source
+    if chip:
+        from ..targets.chip.fusion import CHIP  # late: only this engine needs the chip target
+        from .code import MethodsCode, add_code
+
+        code = MethodsCode(exported)
+        more |= {"target": CHIP, "decisions": code.compile}
     methods = compile_methods(
         exported,
         shared,
@@ -110,9 +112,7 @@ def save_loadable(
     if shared.aliases:
         builder.metadata["state_names"] = json.dumps(shared.aliases)
     if chip:
-        from .code import add_code
-
-        add_code(builder, next(iter(source.values())) if convert else None)
+        add_code(builder, code.networks, next(iter(source.values())) if convert else None)
     data = builder.build()
     write_whole(Path(path), data)
     if chip and dump is not None:

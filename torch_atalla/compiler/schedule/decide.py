@@ -25,6 +25,15 @@ from .work import Measure, measure
 _ROUNDS, _RETRIES = 4, 8  # of the search; bound its time
 
 
+@dataclass(frozen=True)
+class Decisions:
+    """What the code of a program has decided: the temporaries that it keeps in scratchpads (buffers), and the cores of
+    each instruction."""
+
+    buffers: frozenset[int]
+    cores: tuple[int, ...]
+
+
 def pad_aligned(nbytes: int) -> int:
     return -(-int(nbytes) // PAD_ALIGNMENT) * PAD_ALIGNMENT
 
@@ -38,19 +47,32 @@ def decide(
     division: bool = True,
     effort: int = 1,
     measure: Measure = measure,
+    decisions: Decisions | None = None,
 ) -> Schedule:
     """residency, division: whether temporaries may leave DRAM, and launches may have more than one core. effort: times
-    as many rounds of search as otherwise."""
-    problem = _Problem(program, plan, chip, division, measure)
+    as many rounds of search as otherwise. decisions: take these, as far as there is room."""
+    problem = _Problem(program, plan, chip, division, measure, decisions)
     baseline = tuple(0 if work is None else chip.cycles(work) for work in problem.works)
-    best = problem.search(effort) if residency else _State(problem)
+    if not residency:
+        best = _State(problem)
+    else:
+        best = problem.search(effort) if decisions is None else problem.decided(decisions)
     return Schedule(tuple(best.residents()), tuple(best.cores), tuple(best.cycles), baseline)
 
 
 class _Problem:
-    def __init__(self, program: LinearProgram, plan: MemoryPlan, chip: ChipModel, division: bool, measure: Measure):
+    def __init__(
+        self,
+        program: LinearProgram,
+        plan: MemoryPlan,
+        chip: ChipModel,
+        division: bool,
+        measure: Measure,
+        decisions: Decisions | None = None,
+    ):
         self.chip = chip
         self.options = range(1, chip.cores + 1 if division else 2)
+        self.cores = None if decisions is None else decisions.cores
         self.works = [
             measure(inst, chip.geometry) if isinstance(inst, Launch) else None for inst in program.instructions
         ]
@@ -79,8 +101,17 @@ class _Problem:
         work = self.works[i]
         if work is None:
             return 0, 1
+        if self.cores is not None:
+            return self.chip.cycles(work, mask, self.cores[i]), self.cores[i]
         alone = mask != 0 and self.chip.own_scratchpads  # the other cores would not see the operands
         return min((self.chip.cycles(work, mask, cores), cores) for cores in (range(1, 2) if alone else self.options))
+
+    def decided(self, decisions: Decisions) -> _State:
+        state = _State(self)
+        for number in self.candidates:
+            if decisions.buffers.issuperset(self.slots[number].buffers):
+                state.take(number)
+        return state
 
     def search(self, effort: int = 1) -> _State:
         found = [(self.greedy(weight), weight) for weight in self.weights()]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from ...passes.linear.target import FUNCTIONAL, Target
 from ...program.ir import LinearProgram
 from ...program.support import SupportTable, support_table
 from ...schedule import ChipModel, Schedule, chip_model, decide, verify_schedule
+from ...schedule.decide import Decisions
 from ...schedule.plan import MemoryPlan, plan_memory
 from ...schedule.verify_plan import verify_plan
 from .dump import Dump
@@ -78,8 +79,9 @@ class Options:
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
     otherwise a better schedule is looked for. target: of all engines that the program is for. With chip code among
-    them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. Raises
-    ExportError for a value that an option does not have.
+    them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. decisions:
+    those of the program's code, for the program after its passes. Raises ExportError for a value that an option does
+    not have.
     """
 
     fallback: str = "cpu"
@@ -91,6 +93,7 @@ class Options:
     residency: bool = True
     effort: int = 1
     target: Target = FUNCTIONAL
+    decisions: Callable[[Lowered, LinearProgram], Decisions] | None = None
 
     def __post_init__(self) -> None:
         if self.optimize not in LEVELS:
@@ -219,11 +222,17 @@ def plan_lowered(
     verify_plan(linear, plan)
     out.plan(linear, plan)
     schedule = Schedule()
+    decided = None if options.decisions is None else options.decisions(lowered, linear)
     if optimized:
         chip = device_chip() if chip is None else chip
         # A program whose temporaries the driver places for each call has no places to decide.
         schedule = decide(
-            linear, plan, chip, residency=options.residency and captured.symbols.bounded, effort=options.effort
+            linear,
+            plan,
+            chip,
+            residency=options.residency and captured.symbols.bounded,
+            effort=options.effort,
+            decisions=decided,
         )
         verify_schedule(linear, schedule, chip)
         out.schedule(schedule)
