@@ -16,9 +16,10 @@ from torch_atalla.compiler.capture.capture import capture
 from torch_atalla.compiler.file.code import MethodsCode
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.check import check_network
+from torch_atalla.compiler.targets.chip.estimate import estimates
 from torch_atalla.compiler.targets.chip.fusion import CHIP
 from torch_atalla.compiler.targets.chip.network import NoProgramError
-from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured, plan_lowered
+from torch_atalla.compiler.targets.functional.pipeline import Options, device_chip, lower_captured, plan_lowered
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -106,6 +107,8 @@ class TestNetworks(CodegenTestCase):
             launches = [launch.node for launch in file.program.instructions]
             self.assertEqual(launches, [item.launch.node for item in network.launches])
             self.assertEqual(file.schedule.cores, (1,) * len(launches))
+            for found, predicted in zip(estimates(network, device_chip()), file.schedule.predicted):
+                self.assertTrue(0.6 * predicted <= found <= predicted, (found, predicted))  # its own copies aside
             written = {operand.buffer for item in network.launches for operand in item.launch.writes()}
             kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
             self.assertEqual(len(file.schedule.residents), len(kept & written))  # the code has copies of its own

@@ -15,6 +15,7 @@ import torch
 from torch_atalla.isa.geometry import LANES
 from torch_atalla.isa.table import PACKET_BYTES
 
+from ...program import kernels
 from ...program.ir import AnyOperand, Immediate, Instruction, Launch, Operand
 from ...program.vector_program import step_table
 from ...schedule.chip_model import ChipModel
@@ -201,7 +202,7 @@ def _as_kernel(part: Launch, whole: Launch) -> Launch:
         return whole.parts[0]
     inputs: list[AnyOperand] = list(part.inputs)
     if not pointwise:
-        inputs += [None] * (3 - len(inputs))
+        inputs += [None] * (len(kernels.contract(FUSED_KERNELS[part.kernel]).inputs) - len(inputs))
     program = Immediate(0, part.compute_dtype)  # it costs nothing
     inputs += [x for x in (part.residual, program) if x is not None]
     compute = torch.float32 if part.kernel == "convolution" else part.compute_dtype  # it has no other form
