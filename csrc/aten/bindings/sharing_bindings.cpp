@@ -41,8 +41,7 @@ std::vector<uintptr_t> storages(const py::tuple& values) {
   found.reserve(values.size());
   for (const py::handle value : values)
     if (THPVariable_Check(value.ptr()))
-      found.push_back(
-          reinterpret_cast<uintptr_t>(THPVariable_Unpack(value.ptr()).storage().unsafeGetStorageImpl()));
+      found.push_back(reinterpret_cast<uintptr_t>(THPVariable_Unpack(value.ptr()).storage().unsafeGetStorageImpl()));
   return found;
 }
 

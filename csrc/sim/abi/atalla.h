@@ -119,7 +119,7 @@ typedef struct atalla_launch_desc {
   uint8_t n_operands;
   atalla_dtype compute_dtype;  // the type in which the kernel computes (what type promotion gave)
   uint8_t cores;  // over which the launch is divided; 0 means 1, and the chip takes what it has. Never changes results
-  uint64_t tag;  // opaque to the device; comes back in the launch record (correlation id)
+  uint64_t tag;   // opaque to the device; comes back in the launch record (correlation id)
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_PARAMS];
   atalla_operand operands[ATALLA_MAX_OPERANDS];  // only the first n_operands are read
