@@ -18,6 +18,7 @@ from tools.check_layout import INCLUDES
 from tools.names.features import FEATURES
 from torch_atalla.compiler import compile_program
 from torch_atalla.compiler.passes.graph import run_passes
+from torch_atalla.compiler.targets.chip.fusion import CHIP
 from torch_atalla.device import namespace
 from torch_atalla.device.energy import Energy
 
@@ -149,8 +150,8 @@ def pass_table() -> list[tuple[str, str]]:
         ({"optimize": "exact"}, r"all|.*exact.*"),
         ({"optimize": "fast"}, r"all|.*fast.*"),
         ({"optimize": "exact", "epilogue": True}, r"all|.*exact.*|.*epilogue.*"),
-        ({"optimize": "exact", "code": True}, r"all|.*exact.*|.*isa.*"),
-        ({"optimize": "fast", "code": True, "epilogue": True}, r"all|.*fast.*|.*isa.*"),
+        ({"optimize": "exact", "target": CHIP}, r"all|(?!.*not with).*exact.*|(?!.*not with).*isa.*"),
+        ({"optimize": "fast", "target": CHIP, "epilogue": True}, r"all|(?!.*not with).*fast.*|(?!.*not with).*isa.*"),
     ],
 )
 def test_passes_run_in_the_order_of_the_table(options: dict, level: str) -> None:
