@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines of csrc that the C++ tests reach, by gcov; `make coverage`.
+"""Lines of csrc that the C++ tests and the values of kernels (test/kernels) reach, by gcov; `make coverage`.
 
     python -m tools.coverage --write build/before.json     run the tests and keep what they reach
     python -m tools.coverage --against build/before.json   run them again; exit status 1 if a line is no longer reached
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -26,11 +27,14 @@ Lines = dict[str, dict[int, bool]]  # file -> line -> whether a test reaches it
 
 def run_tests() -> None:
     """Ends the process if the build or a test fails."""
-    for command in (
-        [sys.executable, "tools/build.py", "tests", "--config", "coverage"],
-        [sys.executable, "tools/run_cpp_tests.py", "coverage"],
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    chip = {"ATALLA_DEVICE_LIBRARY": str(BUILD / "lib/libatalla_sim.so"), "PYTHONPATH": path}
+    for command, environment in (
+        ([sys.executable, "tools/build.py", "tests", "--config", "coverage"], {}),
+        ([sys.executable, "tools/run_cpp_tests.py", "coverage"], {}),
+        ([sys.executable, "-W", "ignore", "test/kernels/kernel_values.py"], chip),
     ):
-        if subprocess.run(command, cwd=ROOT).returncode:
+        if subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode:
             sys.exit(f"tools.coverage: {' '.join(command[1:])} failed")
 
 
