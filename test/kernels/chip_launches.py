@@ -20,7 +20,9 @@ from torch_atalla.driver.libraries import device_table
 TORCH_DTYPES = {short_name(dtype).upper(): dtype for dtype in CODES}  # by the names of kernels.yaml
 WIDE = ("F64", "C128")
 COMPLEX = ("C64", "C128")
-ROOM = 1 << 14  # bytes of DRAM an operand
+ROOM = 1 << 16  # bytes of DRAM an operand
+LONG = (17, 33, 33, 64, 70, 97, 150, 331, 700, 1500, 3000, 5000)
+MOST_WORK = 1 << 17  # visits to elements
 
 
 @dataclass
@@ -127,22 +129,52 @@ def fill(desc: Any, parameter: Parameter, value: Any, dtype: str) -> None:
             desc.fparams[parameter.imaginary.first + k] = complex(item).imag
 
 
-class Draw:
-    """Random launches of one kernel: small sizes and numbers, so that most sums are exact. No program, and indices and
-    sizes that need not fit: a part of the launches is refused or faults."""
+class TooLarge(Exception):
+    """An operand does not fit its room in DRAM."""
 
-    def __init__(self, name: str, kernel: Kernel, dtypes: list[str]):
-        self.kernel, self.dtypes = kernel, dtypes
+
+class Draw:
+    """Random launches of one kernel: small numbers, so that most sums are exact. No program, and indices and sizes that
+    need not fit: a part of the launches is refused or faults."""
+
+    def __init__(self, name: str, kernel: Kernel):
+        self.kernel = kernel
         self.random = random.Random(name)
+        self.generator = torch.Generator().manual_seed(self.random.getrandbits(32))
         self.sizes: dict[str, int] = {}
         self.groups: dict[str, list[int]] = {}
         self.values: dict[str, Any] = {}
 
-    def launch(self) -> Launch:
-        self.sizes, self.groups = {}, {}
+    def launch(self, dtype: str, long: bool = False) -> Launch:
+        """A launch of small sizes, or one with long dimensions whose reference takes little time."""
+        while True:
+            try:
+                drawn = self.draw(dtype, long)
+            except TooLarge:
+                continue
+            if not long or (self.has_long and self.work(drawn) <= MOST_WORK):
+                return drawn
+
+    def work(self, launch: Launch) -> int:
+        """About how many elements the slow reference visits."""
+        visits = [
+            (operand.written, math.prod(max(1, n) for n in tensor.shape))
+            for operand, tensor in launch.operands
+            if tensor is not None
+        ]
+        outputs = max((count for written, count in visits if written), default=1)
+        inputs = sorted((count for written, count in visits if not written), reverse=True)
+        if "elementwise" in self.kernel.traits:
+            return outputs
+        if "product" in self.kernel.traits and len(inputs) > 1:
+            return math.isqrt(outputs * inputs[0] * inputs[1])
+        return outputs * (inputs[0] if inputs else 1)
+
+    def draw(self, dtype: str, long: bool) -> Launch:
+        self.sizes, self.groups, self.long, self.has_long = {}, {}, long, False
         rank = self.random.randrange(4)
         self.rank = rank
-        drawn = Launch(self.random.choice(self.dtypes))
+        drawn = Launch(dtype)
         drawn.parameters = self.values = {p.name: self.parameter(p, drawn.dtype) for p in self.kernel.parameters}
         operands = [o for o in self.kernel.operands if o.role != "program"]
         last = min((k for k, o in enumerate(operands) if o.last), default=len(operands))
@@ -189,17 +221,21 @@ class Draw:
             return None
         dtype = TORCH_DTYPES[self.dtype(operand, compute)]
         sizes = [] if operand.role == "immediate" else self.shape(operand)
+        if math.prod(sizes) * dtype.itemsize > ROOM:
+            raise TooLarge
         base = [1 if operand.broadcast and self.random.randrange(4) == 0 else n for n in sizes]
-        numbers = [self.element(dtype, compute) for _ in range(torch.Size(base).numel())]
-        tensor = torch.tensor(numbers, dtype=torch.complex128)
-        return (tensor if dtype.is_complex else tensor.real).to(dtype).reshape(base).expand(sizes)
+        if dtype.itemsize == 1 and operand.dtypes and not {"any", "integer", "compute"} & set(operand.dtypes):
+            info = torch.iinfo(torch.uint8 if dtype == torch.bool else dtype)  # codes, or bytes of truth
+            return torch.randint(info.min, info.max + 1, base, generator=self.generator).to(dtype).expand(sizes)
+        return self.elements(base, dtype, compute).expand(sizes)
 
-    def element(self, dtype: torch.dtype, compute: str) -> complex:
-        if dtype == torch.bool:
-            return self.random.randrange(2)
+    def elements(self, sizes: list[int], dtype: torch.dtype, compute: str) -> torch.Tensor:
         signed = (dtype.is_floating_point or dtype.is_complex) and compute not in ("U8", "BOOL")
-        low = -2 if signed else 0
-        return complex(self.random.randint(low, 3), self.random.randint(-1, 2) if dtype.is_complex else 0)
+        end = 2 if dtype == torch.bool else 4
+        found = torch.randint(-2 if signed else 0, end, sizes, generator=self.generator).to(dtype)
+        if dtype.is_complex:
+            found += 1j * torch.randint(-1, 3, sizes, generator=self.generator)
+        return found
 
     def dtype(self, operand: Operand, compute: str) -> str:
         names: list[str] = []
@@ -250,7 +286,11 @@ class Draw:
         if name in self.values and not isinstance(self.values[name], tuple):
             return max(0, int(self.values[name]))
         windows = name.startswith("o") and name != "o"  # few, so that they fit the image
-        drawn = self.random.choice((0, 1, 1, 1, 2) if windows else (0, 1, 2, 2, 3, 3, 4, 5))
+        if self.long and name not in self.sizes and self.random.randrange(3) == 0:
+            self.has_long = True
+            drawn = self.random.choice(LONG)
+        else:
+            drawn = self.random.choice((0, 1, 1, 1, 2) if windows else (0, 1, 2, 2, 3, 3, 4, 5))
         return self.sizes.setdefault(name, drawn) if name else drawn
 
     def computed(self, text: str) -> int:

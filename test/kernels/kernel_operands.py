@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 
 
 class Undefined(Exception):
-    """The value of an element is not defined: the largest of no elements, or of complex ones."""
+    """The value of an element is not defined: the largest of no elements, or of complex ones, or it is left open."""
 
 
 class Vector(tuple[Any, ...]):
@@ -37,26 +36,28 @@ class Vector(tuple[Any, ...]):
         return self._with(other, lambda a, b: a % b)
 
 
-@dataclass
 class Elements:
     """An operand: a tensor of the host, or the value of an immediate one, or nothing."""
 
-    tensor: torch.Tensor | None
-    immediate: bool = False
-    dtype: torch.dtype | None = None  # to which elements are converted when they are read
-
-    @property
-    def sizes(self) -> Vector:
-        return Vector(self.tensor.shape if self.tensor is not None else ())
+    def __init__(self, tensor: torch.Tensor | None, immediate: bool = False, dtype: torch.dtype | None = None):
+        """`dtype`: that to which elements are converted when they are read."""
+        self.tensor, self.dtype = tensor, dtype
+        self.sizes = Vector(tensor.shape if tensor is not None else ())
+        self.is_number = immediate or not self.sizes
+        self.numbers: list[Any] = [] if tensor is None else tensor.reshape(-1).tolist()
 
     def __getitem__(self, index: tuple[int, ...]) -> Any:
         if self.tensor is None:
             return None
-        if self.immediate or not self.tensor.dim():
-            index = ()
-        if len(index) != self.tensor.dim() or not all(0 <= i < n for i, n in zip(index, self.tensor.shape)):
-            raise IndexError(f"{tuple(index)} of {tuple(self.tensor.shape)}")
-        value = self.tensor[tuple(index)].item()
+        place = 0
+        if not self.is_number:
+            if len(index) != len(self.sizes):
+                raise IndexError(f"{tuple(index)} of {tuple(self.sizes)}")
+            for i, n in zip(index, self.sizes):
+                if not 0 <= i < n:
+                    raise IndexError(f"{tuple(index)} of {tuple(self.sizes)}")
+                place = place * n + i
+        value = self.numbers[place]
         if self.dtype is not None:
             value = stored(value, self.dtype)
         return np.float64(value) if isinstance(value, float) else value

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
+from types import CodeType
 from typing import Any
 
 import torch
-from kernel_operands import Elements, Vector, stored
+from kernel_operands import Elements, Undefined, Vector, stored
 from value_functions import FUNCTIONS
 
 from tools.codegen.contract import kernel_values
-from tools.codegen.kernels import Kernel, translations
+from tools.codegen.kernels import Kernel, by_name, translations
 
 
 class New:
@@ -48,8 +50,7 @@ def outputs(
             for loop, size in named(operand.terms(), first.sizes, parameters).items():
                 if not any("@" in term and term.startswith(f"*{loop}@") for term in operand.terms()):
                     scope.setdefault(f"n_{loop}", size)
-    texts = translations(kernel.values, kernel.operands, kernel.parameters)
-    codes = {output: compile(text, output, "eval") for output, text in texts.items()}
+    codes = dict(compiled(kernel.names[0]))
     for name in set(codes) - set(operands):
         scope[f"v_{name}"] = partial(eval, codes.pop(name), scope)
     for output, code in codes.items():
@@ -63,9 +64,27 @@ def outputs(
         result = tensor.clone().contiguous()
         for index in itertools.product(*map(range, tensor.shape)):
             scope |= {f"i_{loop}": place for loop, place in named(terms, Vector(index), parameters).items()}
-            result[index] = stored(eval(code, scope), tensor.dtype)
+            result[index] = rounded(eval(code, scope), tensor.dtype)
         found[output] = result
     return found
+
+
+@cache
+def compiled(name: str) -> dict[str, CodeType]:
+    """The values of a kernel as Python."""
+    kernel = by_name()[name]
+    texts = translations(kernel.values, kernel.operands, kernel.parameters)
+    return {output: compile(text, output, "eval") for output, text in texts.items()}
+
+
+def rounded(value: Any, dtype: torch.dtype) -> Any:
+    """What an output holds of a value. Undefined for an integer if the rounding of a sum or a function decides."""
+    whole = not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
+    if whole and isinstance(value, float) and math.isfinite(value):
+        distance = abs(value - round(value))
+        if 0 < distance < 1e-5 * max(1.0, abs(value)):
+            raise Undefined
+    return stored(value, dtype)
 
 
 def only(operand: Elements | list[Elements]) -> Elements:

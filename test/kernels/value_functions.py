@@ -24,6 +24,11 @@ def places(of: Any) -> Iterable[Any]:
     return range(of) if isinstance(of, int) else of
 
 
+def undefined() -> None:
+    """The contract leaves the element open."""
+    raise Undefined
+
+
 def line(index: Vector, sizes: Vector, mask: int) -> Iterator[Vector]:
     """The indices that equal `index` but in the dimensions of the mask."""
     choices = (range(n) if mask >> d & 1 else (i,) for d, (i, n) in enumerate(zip(index, sizes)))
@@ -93,13 +98,15 @@ def softmax(scores: Iterable[Any]) -> list[Any]:
         return [np.float64(0)] * len(found)
     most = amax(found)
     powers = [np.exp(np.float64(score - most)) for score in found]
-    return [power / sum(powers) for power in powers]
+    total = sum(powers)
+    return [power / total for power in powers]
 
 
 def log_softmax(scores: Iterable[Any]) -> list[Any]:
     found = list(scores)
     most = amax(found)
-    return [score - most - np.log(sum(np.exp(np.float64(other - most)) for other in found)) for score in found]
+    total = np.log(sum(np.exp(np.float64(score - most)) for score in found))
+    return [score - most - total for score in found]
 
 
 def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
@@ -111,7 +118,11 @@ def distance(differences: Iterable[Any], p: float) -> Any:
     found = [abs(np.float64(value)) for value in differences]
     if p == 0:
         return sum(value != 0 for value in found)
-    return amax([np.float64(0), *found]) if p == math.inf else sum(value**p for value in found) ** (1 / np.float64(p))
+    return (
+        amax([np.float64(0), *found])
+        if p == math.inf
+        else math.fsum(value**p for value in found) ** (1 / np.float64(p))
+    )
 
 
 def activate(name: str, x: Any) -> Any:
@@ -287,7 +298,8 @@ def std(values: Iterable[Any], correction: float) -> Any:
 
 def unbiased(values: Sequence[Any]) -> Any:
     """The variance with a correction of 1. No element at all gives -0, one gives NaN."""
-    return np.float64(sum(abs(x - mean(values)) ** 2 for x in values)) / (len(values) - 1)
+    center = mean(values)
+    return np.float64(sum(abs(x - center) ** 2 for x in values)) / (len(values) - 1)
 
 
 def nansum(values: Iterable[Any]) -> Any:
