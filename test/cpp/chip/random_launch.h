@@ -50,7 +50,7 @@ inline bool is_fault(atalla_status status) {
 
 class RandomLaunch {
  public:
-  // `large`: every other launch has sizes up to 40.
+  // `large`: every other launch has sizes up to 40, and one in eight some that are longer.
   explicit RandomLaunch(atalla_kernel id, const atalla_kernel_info& info, bool large = false)
       : traits_(row_of(atalla::sim::kKernelTraits, info.name)),
         shapes_(row_of(kKernelShapes, info.name)),
@@ -62,7 +62,8 @@ class RandomLaunch {
   atalla_launch_desc next(atalla_addr memory) {
     rank_ = below(kMaxRank + 1);
     letters_.clear();
-    large_ = any_large_ && below(2) == 0;
+    long_ = any_large_ && below(8) == 0;
+    large_ = any_large_ && !long_ && below(2) == 0;
     atalla_launch_desc desc{};
     desc.kernel = id_;
     desc.compute_dtype = static_cast<atalla_dtype>(member(info_.dtypes));
@@ -95,6 +96,8 @@ class RandomLaunch {
   }
   int size() {
     constexpr int kSizes[] = {0, 1, 2, 3, 5, 8, 17, 33, 40};
+    constexpr int kLong[] = {70, 130, 300, 700, 1500, 3000, 5000, 8000};
+    if (long_ && below(3) == 0) return kLong[below(static_cast<int>(std::size(kLong)))];
     return large_ ? kSizes[below(static_cast<int>(std::size(kSizes)))] : below(4);
   }
   int below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
@@ -168,7 +171,7 @@ class RandomLaunch {
   std::mt19937 random_;
   const atalla_kernel id_;
   const bool any_large_;
-  bool large_ = false;
+  bool large_ = false, long_ = false;
   int rank_ = 0;
   std::map<std::string, int64_t> letters_;
 };
