@@ -18,7 +18,7 @@ from pathlib import Path
 import scipy_openblas32
 
 ROOT = Path(__file__).resolve().parents[1]
-MINIMUM = 200_000
+MINIMUM = 1_000_000
 CONFORMANCE = 420
 
 

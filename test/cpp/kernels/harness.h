@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Runs one kernel on small host tensors and brings the results back, for tests which compare with a naive reference.
-//
-// By default a launch goes through the device's C ABI. With ATALLA_TEST_KERNEL_TABLE defined (to a namespace: baseline,
-// avx2 or avx512) the kernels of that instruction set are called directly on host memory, with two plain threads.
 #pragma once
 
 #include <cmath>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,13 +13,6 @@
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/dtype.h"
-
-#ifdef ATALLA_TEST_KERNEL_TABLE
-#define ATALLA_ISA ATALLA_TEST_KERNEL_TABLE
-#include <thread>
-
-#include "sim/kernels/base/kernel.h"
-#endif
 
 namespace kernel_test {
 
@@ -72,7 +61,7 @@ struct Tensor {
   atalla_dtype dtype = ATALLA_F32;
   std::vector<int64_t> sizes, strides;
   std::vector<uint8_t> bytes;
-  bool present = true;
+  bool present = true, immediate = false;  // an immediate value: that of its first element
 
   Tensor() : present(false) {}
   // `order` lists the dimensions from the slowest to the fastest varying; `gap` multiplies the fastest stride.
@@ -220,86 +209,6 @@ inline void describe(const Tensor& t, atalla_operand& o) {
   for (size_t d = 0; d < t.sizes.size(); ++d) o.sizes[d] = t.sizes[d], o.strides[d] = t.strides[d];
 }
 
-#ifdef ATALLA_TEST_KERNEL_TABLE
-
-#define ATALLA_TEST_ISA_NAME_(x) #x
-#define ATALLA_TEST_ISA_NAME(x) ATALLA_TEST_ISA_NAME_(x)
-
-inline std::string& last_error() {
-  static std::string text;
-  return text;
-}
-inline int& thread_count() {
-  static int count = 2;
-  return count;
-}
-
-inline const atalla::sim::Kernel* find_kernel(const char* name) {
-  namespace isa = atalla::sim::ATALLA_ISA;
-  for (auto table : {ATALLA_TEST_TABLES}) {
-    for (const auto& k : table) {
-      if (std::strcmp(k.name, name) == 0) return &k;
-    }
-  }
-  return nullptr;
-}
-
-// operands[i] may be null or not present: an absent operand. `alias` >= 0: operand `alias` is the memory of operand 0.
-inline atalla_status run_kernel(const char* name, atalla_launch_desc& desc, const std::vector<Tensor*>& operands,
-                                int alias = -1) {
-  void* data[ATALLA_MAX_OPERANDS] = {};
-  desc.n_operands = static_cast<uint8_t>(operands.size());
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] == nullptr || !operands[i]->present) {
-      desc.operands[i] = {};
-      continue;
-    }
-    describe(*operands[i], desc.operands[i]);
-    data[i] = static_cast<int>(i) == alias ? operands[0]->bytes.data() : operands[i]->bytes.data();
-    desc.operands[i].addr = reinterpret_cast<uint64_t>(data[i]);
-  }
-  const atalla::sim::Kernel* kernel = find_kernel(name);
-  if (kernel == nullptr) return ATALLA_ERR_UNKNOWN_KERNEL;
-  last_error().clear();
-  return kernel->run(atalla::sim::Launch{desc, data});
-}
-
-inline void set_threads(int n) { thread_count() = n; }
-
-}  // namespace kernel_test
-
-namespace atalla::sim {
-atalla_status set_error(atalla_status status, const char* format, ...) {
-  char line[512];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(line, sizeof line, format, args);
-  va_end(args);
-  kernel_test::last_error() = line;
-  return status;
-}
-namespace {
-thread_local bool inside = false;
-}
-void parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
-  const int threads = kernel_test::thread_count();
-  if (n <= 0) return;
-  if (inside || threads < 2 || n <= grain) return body(context, 0, n);
-  const int64_t grains = (n + grain - 1) / grain;
-  const int64_t middle = (grains + 1) / 2 * grain;
-  std::thread other([&] {
-    inside = true;
-    if (middle < n) body(context, middle, n);
-  });
-  inside = true;
-  body(context, 0, middle < n ? middle : n);
-  inside = false;
-  other.join();
-}
-}  // namespace atalla::sim
-
-#else
-
 struct Device {
   const atalla_api* api = nullptr;
   atalla_device device = nullptr;
@@ -341,6 +250,11 @@ inline atalla_status run_kernel(const char* name, atalla_launch_desc& desc, cons
     desc.operands[i] = {};
     if (operands[i] == nullptr || !operands[i]->present) continue;
     describe(*operands[i], desc.operands[i]);
+    if (operands[i]->immediate) {
+      desc.operands[i].immediate = 1, desc.operands[i].ndim = 0;
+      std::memcpy(desc.operands[i].sizes, operands[i]->bytes.data(), item_size(operands[i]->dtype));
+      continue;
+    }
     if (static_cast<int>(i) == alias) {
       desc.operands[i].addr = addresses[0];
       continue;
@@ -374,5 +288,3 @@ inline atalla_status run_kernel(const char* name, atalla_launch_desc& desc, cons
 inline void set_threads(int n) { Device::get().api->set_threads(static_cast<uint32_t>(n)); }
 
 }  // namespace kernel_test
-
-#endif

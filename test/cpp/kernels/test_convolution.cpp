@@ -1,151 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel `convolution` against a naive sum over channels and taps in double precision.
-#define ATALLA_TEST_TABLES isa::convolution_kernels()
+// Numerics of the kernel `convolution` by Winograd's algorithm, and the bits of `convolution_packed`. Other values are
+// those of their contracts (test/kernels).
+#include "check.h"
 #include "kernels/harness.h"
 
 using namespace kernel_test;
 
 namespace {
 
-int passed = 0, failed = 0;
-
-struct Case {
-  atalla_dtype dtype = ATALLA_F32;
-  int dims = 2;
-  int64_t n = 1, ci = 1, co = 1, groups = 1;
-  int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {}, dilation[3] = {1, 1, 1};
-  int64_t more = 0;                                      // outputs than the input and its padding give
-  int layout_in = 0, layout_weight = 0, layout_out = 0;  // 0 contiguous, 1 channels last, 2 gaps, 3 reversed
-  bool bias = true;
-  bool wide = false;      // int32 sums of products of int8
-  bool bordered = false;  // with a value outside of the input
-  atalla_dtype sums() const { return wide ? atalla_dtype{ATALLA_I32} : dtype; }
-};
-
-std::vector<int64_t> shape(int64_t d0, int64_t d1, const int64_t* spatial, int dims) {
-  std::vector<int64_t> s = {d0, d1};
-  for (int d = 0; d < dims; ++d) s.push_back(spatial[d]);
-  return s;
-}
-
-Tensor make(atalla_dtype dtype, std::vector<int64_t> sizes, int layout) {
-  std::vector<int> order;
-  const int n = static_cast<int>(sizes.size());
-  if (layout == 1) {
-    order.push_back(0);
-    for (int d = 2; d < n; ++d) order.push_back(d);
-    order.push_back(1);
-  } else if (layout == 3) {
-    for (int d = n; d-- > 0;) order.push_back(d);
-  }
-  return Tensor(dtype, std::move(sizes), order, layout == 2 ? 2 : 1);
-}
-
-void report(bool ok, const Case& t, const char* what, const std::string& detail) {
-  ok ? ++passed : ++failed;
-  if (!ok && failed < 30) {
-    std::printf(
-        "FAIL %s: %s %dd n=%lld ci=%lld co=%lld groups=%lld in=%lld,%lld,%lld k=%lld,%lld,%lld layouts %d %d %d: %s\n",
-        what, dtype_name(t.dtype), t.dims, (long long)t.n, (long long)t.ci, (long long)t.co, (long long)t.groups,
-        (long long)t.in[0], (long long)t.in[1], (long long)t.in[2], (long long)t.kernel[0], (long long)t.kernel[1],
-        (long long)t.kernel[2], t.layout_in, t.layout_weight, t.layout_out, detail.c_str());
-  }
-}
-
-void check_case(const Case& t, Random& random) {
-  int64_t o[3] = {1, 1, 1};
-  for (int d = 0; d < t.dims; ++d) {
-    const int64_t span = t.in[d] + 2 * t.padding[d] - t.dilation[d] * (t.kernel[d] - 1) - 1;
-    if (span < 0) return;
-    o[d] = span / t.stride[d] + 1 + t.more;
-    if (o[d] < 1) return;
-  }
-  const bool integer = t.dtype <= ATALLA_I64;
-  Tensor in = make(t.dtype, shape(t.n, t.ci, t.in, t.dims), t.layout_in);
-  Tensor weight = make(t.dtype, shape(t.co, t.ci / t.groups, t.kernel, t.dims), t.layout_weight);
-  Tensor out = make(t.sums(), shape(t.n, t.co, o, t.dims), t.layout_out), bias, outside;
-  random.fill(in), random.fill(weight);
-  if (t.bias) bias = Tensor(t.dtype, {t.co}), random.fill(bias);
-  if (t.bordered) outside = Tensor(t.wide ? atalla_dtype{ATALLA_I64} : t.dtype, {}), random.fill(outside);
-  atalla_launch_desc desc{};
-  desc.n_outputs = 1;
-  desc.compute_dtype = t.sums();
-  desc.iparams[0] = t.groups;
-  for (int d = 0; d < t.dims; ++d) {
-    desc.iparams[1 + d] = t.stride[d], desc.iparams[4 + d] = t.padding[d], desc.iparams[7 + d] = t.dilation[d];
-  }
-  std::vector<Tensor*> operands = {&out, &in, &weight};
-  if (t.bias || t.bordered) operands.push_back(&bias);
-  if (t.bordered) operands.push_back(&outside);
-  set_threads(2);
-  const atalla_status status = run_kernel("convolution", desc, operands);
-  if (status != ATALLA_OK) return report(false, t, "status", std::to_string(status) + " " + last_error());
-
-  const double roundoff = t.dtype == ATALLA_F16    ? 0x1p-11
-                          : t.dtype == ATALLA_BF16 ? 0x1p-8
-                          : t.dtype == ATALLA_F32  ? 0x1p-24
-                                                   : 0x1p-53;
-  const double accumulator = t.dtype == ATALLA_F64 ? 0x1p-53 : 0x1p-24;
-  std::string detail;
-  std::vector<double> in_values, weight_values;
-  in.each([&](const std::vector<int64_t>& i) { in_values.push_back(in.get(i)); });
-  weight.each([&](const std::vector<int64_t>& i) { weight_values.push_back(weight.get(i)); });
-  const int64_t cig = t.ci / t.groups, cog = t.co / t.groups;
-  out.each([&](const std::vector<int64_t>& i) {
-    if (!detail.empty()) return;
-    int64_t at[3] = {0, 0, 0};
-    for (int d = 0; d < t.dims; ++d) at[d] = i[static_cast<size_t>(2 + d)];
-    double sum = t.bias ? bias.get({i[1]}) : 0, magnitude = std::fabs(sum);
-    int64_t terms = 1;
-    for (int64_t c = 0; c < cig; ++c) {
-      for (int64_t k0 = 0; k0 < t.kernel[0]; ++k0) {
-        for (int64_t k1 = 0; k1 < t.kernel[1]; ++k1) {
-          for (int64_t k2 = 0; k2 < t.kernel[2]; ++k2) {
-            const int64_t tap[3] = {k0, k1, k2};
-            int64_t x[3];
-            bool inside = true;
-            for (int d = 0; d < 3; ++d) {
-              x[d] = at[d] * t.stride[d] - t.padding[d] + tap[d] * t.dilation[d];
-              inside = inside && x[d] >= 0 && x[d] < t.in[d];
-            }
-            if (!inside && !t.bordered) continue;
-            const int64_t channel = i[1] / cog * cig + c;
-            const int64_t at_in = (((i[0] * t.ci + channel) * t.in[0] + x[0]) * t.in[1] + x[1]) * t.in[2] + x[2];
-            const int64_t at_w = (((i[1] * cig + c) * t.kernel[0] + k0) * t.kernel[1] + k1) * t.kernel[2] + k2;
-            const double x_value = inside ? in_values[static_cast<size_t>(at_in)] : outside.get({});
-            const double y = x_value * weight_values[static_cast<size_t>(at_w)];
-            sum += y, magnitude += std::fabs(y), ++terms;
-          }
-        }
-      }
-    }
-    if (integer) {
-      const int64_t exact = static_cast<int64_t>(sum);
-      const int64_t want = t.sums() == ATALLA_U8   ? static_cast<uint8_t>(exact)
-                           : t.sums() == ATALLA_I8 ? static_cast<int8_t>(exact)
-                                                   : exact;
-      if (out.get_integer(i) != want) {
-        detail = "got " + std::to_string(out.get_integer(i)) + ", expected " + std::to_string(want);
-      }
-      return;
-    }
-    const double bound = 1.2 * magnitude * accumulator * static_cast<double>(terms + 4) +
-                         1.01 * roundoff * std::fabs(sum) + (t.dtype == ATALLA_F16 ? 0x1p-25 : 0);
-    if (!(std::fabs(out.get(i) - sum) <= bound)) {
-      detail = "got " + std::to_string(out.get(i)) + ", expected " + std::to_string(sum);
-    }
-  });
-  report(detail.empty(), t, "values", detail);
-
-  Tensor serial = out;
-  operands[0] = &serial;
-  set_threads(1);
-  run_kernel("convolution", desc, operands);
-  report(serial.bytes == out.bytes, t, "one thread", "results differ from two threads");
-}
-
-// An infinity, a NaN, and numbers whose differences overflow: the outputs are those of a direct sum.
 // One group of F32, with stride and dilation 1 and no padding.
 atalla_launch_desc plain() {
   atalla_launch_desc desc{};
@@ -154,6 +17,7 @@ atalla_launch_desc plain() {
   return desc;
 }
 
+// An infinity, a NaN, and numbers whose differences overflow: the outputs are those of a direct sum.
 void check_values_that_are_not_finite(int64_t side) {
   atalla_launch_desc desc = plain();
   desc.iparams[4] = desc.iparams[5] = 1;
@@ -171,8 +35,7 @@ void check_values_that_are_not_finite(int64_t side) {
       else if (!sees) ok = ok && std::fabs(got) <= 9 * 32;
       else ok = ok && (std::isinf(value) ? std::isinf(got) : std::isnan(got));
     });
-    ok ? ++passed : ++failed;
-    if (!ok) std::printf("FAIL a value of %g, side %d\n", static_cast<double>(value), static_cast<int>(side));
+    CHECK(ok);
   }
 }
 
@@ -184,7 +47,7 @@ void check_precision(int64_t side, double bound, Random& random) {
   in.each([&](const std::vector<int64_t>& i) { in.set(i, random.uniform(-1, 1)); });
   weight.each([&](const std::vector<int64_t>& i) { weight.set(i, random.uniform(-1, 1)); });
   atalla_launch_desc desc = plain();
-  bool ok = run_kernel("convolution", desc, {&out, &in, &weight}) == ATALLA_OK;
+  CHECK_EQ(run_kernel("convolution", desc, {&out, &in, &weight}), ATALLA_OK);
   double errors = 0, squares = 0;
   out.each([&](const std::vector<int64_t>& i) {
     if (i[1] % 8 != 0) return;
@@ -196,93 +59,59 @@ void check_precision(int64_t side, double bound, Random& random) {
     }
     errors += (out.get(i) - sum) * (out.get(i) - sum), squares += sum * sum;
   });
-  const double relative = std::sqrt(errors / squares);
-  ok = ok && relative < bound;
-  ok ? ++passed : ++failed;
-  if (!ok) std::printf("FAIL errors of side %d: %g\n", static_cast<int>(side), relative);
+  CHECK(std::sqrt(errors / squares) < bound);
 }
 
-void check_errors() {
-  Tensor out(ATALLA_F32, {1, 4, 6, 6}), in(ATALLA_F32, {1, 3, 8, 8}), weight(ATALLA_F32, {4, 3, 3, 3});
-  Tensor bias(ATALLA_F32, {5}), line(ATALLA_F32, {4, 3, 3});
-  auto check = [](const char* what, std::vector<Tensor*> operands, int64_t groups, int64_t stride) {
-    atalla_launch_desc desc{};
-    desc.n_outputs = 1;
-    desc.compute_dtype = ATALLA_F32;
-    desc.iparams[0] = groups;
-    for (int d = 0; d < 3; ++d) desc.iparams[1 + d] = stride, desc.iparams[7 + d] = 1;
-    const atalla_status got = run_kernel("convolution", desc, operands);
-    const bool ok = got == ATALLA_ERR_ARGUMENT && !last_error().empty();
-    ok ? ++passed : ++failed;
-    if (!ok) std::printf("FAIL %s: status %d (%s)\n", what, got, last_error().c_str());
-  };
-  check("weight rank", {&out, &in, &line}, 1, 1);
-  check("groups", {&out, &in, &weight}, 2, 1);
-  check("no groups", {&out, &in, &weight}, 0, 1);
-  check("stride", {&out, &in, &weight}, 1, 0);
-  check("bias size", {&out, &in, &weight, &bias}, 1, 1);
-  Tensor none, border(ATALLA_F32, {1});
-  check("rank of the value outside", {&out, &in, &weight, &none, &border}, 1, 1);
+// [co, ci, h, w] -> [ceil(co / 32), ci, h, w, 32]; channels beyond the last one are zero.
+Tensor pack(const Tensor& weight) {
+  std::vector<int64_t> sizes = weight.sizes;
+  sizes[0] = (sizes[0] + 31) / 32;
+  sizes.push_back(32);
+  Tensor packed(ATALLA_F32, sizes);
+  packed.each([&](const std::vector<int64_t>& i) {
+    std::vector<int64_t> at(i.begin(), i.end() - 1);
+    at[0] = i[0] * 32 + i.back();
+    packed.set(i, at[0] < weight.sizes[0] ? weight.get(at) : 0);
+  });
+  return packed;
+}
+
+// `convolution_packed` gives the bits of `convolution`.
+void check_packed(int64_t images, int64_t channels, int64_t outputs, std::vector<int64_t> size,
+                  std::vector<int64_t> taps, int64_t padding, Random& random) {
+  Tensor in(ATALLA_F32, {images, channels, size[0], size[1]}),
+      weight(ATALLA_F32, {outputs, channels, taps[0], taps[1]});
+  Tensor found(ATALLA_F32, {images, outputs, size[0] + 2 * padding - taps[0] + 1, size[1] + 2 * padding - taps[1] + 1});
+  Tensor bias(ATALLA_F32, {outputs}), expected = found, packed;
+  random.fill(in), random.fill(weight), random.fill(bias);
+  packed = pack(weight);
+  atalla_launch_desc desc = plain();
+  desc.iparams[4] = desc.iparams[5] = padding;
+  for (const int threads : {1, 2}) {
+    set_threads(threads);
+    CHECK_EQ(run_kernel("convolution", desc, {&expected, &in, &weight, &bias}), ATALLA_OK);
+    CHECK_EQ(run_kernel("convolution_packed", desc, {&found, &in, &packed, &bias}), ATALLA_OK);
+    CHECK(found.bytes == expected.bytes);
+  }
+  Tensor gaps(ATALLA_F32, packed.sizes, {}, 2);
+  CHECK_EQ(run_kernel("convolution_packed", desc, {&found, &in, &gaps, &bias}), ATALLA_ERR_ARGUMENT);
 }
 
 }  // namespace
 
 int main() {
   Random random;
-  for (atalla_dtype dtype :
-       {ATALLA_F32, ATALLA_F64, ATALLA_F16, ATALLA_BF16, ATALLA_U8, ATALLA_I8, ATALLA_I32, ATALLA_I64}) {
-    for (int i = 0; i < (dtype == ATALLA_I8 ? 120 : 60); ++i) {
-      Case t;
-      t.dtype = dtype;
-      t.wide = i >= 60;
-      t.bordered = i % 4 == 2;
-      t.dims = 1 + i % 3;
-      t.n = 1 + random.below(2);
-      t.groups = i % 4 == 0 ? 1 + random.below(4) : 1;
-      t.ci = t.groups * (1 + random.below(5)), t.co = t.groups * (1 + random.below(i % 10 == 0 ? 80 : 7));
-      if (i % 9 == 0) t.groups = t.ci, t.co = t.ci * (1 + random.below(2));
-      for (int d = 0; d < t.dims; ++d) {
-        t.in[d] = 1 + random.below(t.dims == 1 ? 200 : t.dims == 2 ? 24 : 9);
-        t.kernel[d] = 1 + random.below(4), t.stride[d] = 1 + random.below(3), t.padding[d] = random.below(4);
-        t.dilation[d] = 1 + random.below(2);
-      }
-      t.layout_in = static_cast<int>(random.below(4)), t.layout_weight = static_cast<int>(random.below(4));
-      t.layout_out = static_cast<int>(random.below(4));
-      t.bias = random.below(2) == 0;
-      if (i % 7 == 3) t.more = random.below(5) - 2, t.padding[0] -= 3;
-      if (i == 33) t.n = 0;
-      check_case(t, random);
-    }
-  }
-  for (int i = 0; i < 20; ++i) {  // Winograd's path, with small and with large tiles
-    Case t;
-    t.dtype = ATALLA_F32;
-    t.n = 1 + random.below(2);
-    t.ci = 32 + random.below(40), t.co = 32 + random.below(40);
-    for (int d = 0; d < 2; ++d) {
-      t.in[d] = 12 + i % 2 * 15 + random.below(12), t.kernel[d] = 3, t.padding[d] = random.below(3);
-    }
-    t.layout_in = static_cast<int>(random.below(4)), t.layout_weight = static_cast<int>(random.below(4));
-    t.layout_out = static_cast<int>(random.below(4));
-    t.bias = random.below(2) == 0;
-    check_case(t, random);
-  }
   for (const int64_t side : {16, 32}) check_values_that_are_not_finite(side);  // small and large tiles
   check_precision(16, 3.5e-7, random);
   check_precision(32, 1.1e-6, random);
-  // k in several chunks; many channels over few positions; long rows of a depthwise convolution.
-  Case deep;
-  deep.ci = 90, deep.co = 33, deep.in[0] = deep.in[1] = 9, deep.kernel[0] = deep.kernel[1] = 3, deep.padding[1] = 1;
-  check_case(deep, random);
-  deep.layout_out = 3;
-  check_case(deep, random);
-  Case wide;
-  wide.ci = 64, wide.co = 200, wide.in[0] = wide.in[1] = 4, wide.kernel[0] = wide.kernel[1] = 2;
-  check_case(wide, random);
-  Case line;
-  line.dims = 1, line.ci = line.co = line.groups = 3, line.in[0] = 1500, line.kernel[0] = 5, line.padding[0] = 2;
-  check_case(line, random);
-  check_errors();
-  std::printf("%d passed, %d failed\n", passed, failed);
-  return failed == 0 ? 0 : 1;
+  // One tap, and the image as it lies; Winograd's algorithm with odd sizes; k in several chunks, with whole rows and
+  // with pairs of rows; kernels as large as the image.
+  check_packed(2, 40, 70, {9, 11}, {1, 1}, 0, random);
+  check_packed(3, 40, 45, {60, 51}, {3, 3}, 1, random);
+  check_packed(3, 35, 70, {13, 17}, {3, 3}, 2, random);
+  check_packed(2, 200, 33, {61, 16}, {3, 3}, 0, random);
+  check_packed(1, 150, 96, {7, 7}, {3, 3}, 1, random);
+  check_packed(1, 150, 96, {30, 33}, {3, 3}, 1, random);
+  check_packed(1, 3, 96, {30, 33}, {30, 33}, 2, random);
+  return check_report();
 }

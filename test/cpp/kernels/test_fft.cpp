@@ -111,53 +111,9 @@ void lengths() {
   }
 }
 
-void strides() {
-  Random random;
-  for (int dim = 0; dim < 3; ++dim) {
-    Tensor x(ATALLA_C128, {4, 6, 5}, {2, 0, 1}, 2), y(ATALLA_C128, {4, 6, 5}, {1, 2, 0}, 3), z = x;
-    fill(random, x);
-    z = x;
-    CHECK_EQ(launch("fft.c2c", y, x, dim, true, 1), ATALLA_OK);
-    check(error(y, x, dim, true, 1, x.sizes[dim], false), true, "strided", x.sizes[dim]);
-    CHECK_EQ(launch("fft.c2c", z, z, dim, true, 1, 1), ATALLA_OK);  // in place
-    check(error(z, x, dim, true, 1, x.sizes[dim], false), true, "in place", x.sizes[dim]);
-    Tensor b(ATALLA_C128, {4, 6, 5}, {}, 1, 1);  // dimension 0 broadcast
-    fill(random, b);
-    CHECK_EQ(launch("fft.c2c", y, b, dim, true, 1), ATALLA_OK);
-    check(error(y, b, dim, true, 1, b.sizes[dim], false), true, "broadcast", b.sizes[dim]);
-  }
-  Tensor none(ATALLA_C64, {0, 8}), out = none;
-  CHECK_EQ(launch("fft.c2c", out, none, 1, true, 1), ATALLA_OK);
-}
-
-void threads() {
-  Random random;
-  for (const Index& shape : {Index{37, 300}, Index{1, 65536}, Index{1, 5 * 8191}}) {
-    Tensor x(ATALLA_C64, shape), one = x, two = x;
-    fill(random, x);
-    set_threads(1);
-    CHECK_EQ(launch("fft.c2c", one, x, 1, true, 1), ATALLA_OK);
-    set_threads(2);
-    CHECK_EQ(launch("fft.c2c", two, x, 1, true, 1), ATALLA_OK);
-    CHECK(one.bytes == two.bytes);
-  }
-}
-
-void errors() {
-  Tensor x(ATALLA_C64, {3, 8}), y(ATALLA_C64, {3, 7}), r(ATALLA_F32, {3, 8}), wide_out(ATALLA_C128, {3, 8}), flat = x;
-  CHECK_EQ(launch("fft.c2c", y, x, 1, true, 1), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("fft.c2c", flat, x, 2, true, 1), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("fft.c2c", r, x, 1, true, 1), ATALLA_ERR_UNSUPPORTED);
-  CHECK_EQ(launch("fft.c2c", wide_out, x, 1, true, 1), ATALLA_ERR_UNSUPPORTED);
-  CHECK_EQ(launch("fft.r2c", y, r, 1, true, 1), ATALLA_ERR_ARGUMENT);
-}
-
 }  // namespace
 
 int main() {
   lengths();
-  strides();
-  threads();
-  errors();
   return check_report();
 }

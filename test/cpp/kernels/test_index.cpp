@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// index_select, gather, index and triangle, compared byte for byte with plain loops.
+// index byte for byte against a plain loop, gradients of segments, and faults of indices.
 #include <cstdio>
 
 #include "check.h"
@@ -52,61 +52,6 @@ void compare(const Tensor& out, const Tensor& in, Source&& source, const char* w
   out.each([&](const Index& i) { wrong += element(out, i) != element(in, source(i)); });
   if (wrong != 0) std::fprintf(stderr, "%s, %s\n", what, dtype_name(out.dtype));
   CHECK_EQ(wrong, 0);
-}
-
-void index_select() {
-  Random random;
-  for (const atalla_dtype d : kDtypes) {
-    for (const Index& shape : {Index{7}, Index{5, 9}, Index{4, 3, 6}, Index{3, 1, 2, 5}, Index{40, 64}}) {
-      for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
-        for (const int64_t length : {0, 1, 11}) {
-          for (int form = 0; form < 3; ++form) {
-            std::vector<int> order;
-            for (int k = static_cast<int>(shape.size()); form == 1 && k-- > 0;) order.push_back(k);
-            Tensor in = bytes_tensor(random, d, shape, order, form == 2 ? 2 : 1);
-            Index size = shape;
-            size[dim] = length;
-            Tensor out = bytes_tensor(random, d, size, {}, form == 2 ? 3 : 1);
-            Tensor x = indices(random, form == 1 ? ATALLA_I32 : ATALLA_I64, {length}, 0, shape[dim], 0, 1 + form);
-            CHECK_EQ(launch("index_select", {&out, &in, &x}, dim), ATALLA_OK);
-            compare(out, in, [&](Index i) { return i[dim] = x.get_integer({i[dim]}), i; }, "index_select");
-          }
-        }
-      }
-    }
-  }
-  Tensor scalar = bytes_tensor(random, ATALLA_F32, {}), out = bytes_tensor(random, ATALLA_F32, {});
-  Tensor zero = indices(random, ATALLA_I64, {1}, 0, 1);
-  CHECK_EQ(launch("index_select", {&out, &scalar, &zero}, 0), ATALLA_OK);
-  CHECK(element(out, {}) == element(scalar, {}));
-}
-
-void gather() {
-  Random random;
-  for (const atalla_dtype d : kDtypes) {
-    for (int dim = 0; dim < 3; ++dim) {
-      for (int form = 0; form < 2; ++form) {
-        Tensor in = bytes_tensor(random, d, {5, 6, 7}, form ? std::vector<int>{2, 0, 1} : std::vector<int>{}, 1 + form);
-        Index size = {4, 6, 3};
-        size[dim] = 9;
-        Tensor out = bytes_tensor(random, d, size);
-        Tensor x = indices(random, form ? ATALLA_I32 : ATALLA_I64, size, 0, in.sizes[dim], form ? 2 : 0);
-        CHECK_EQ(launch("gather", {&out, &in, &x}, dim), ATALLA_OK);
-        compare(
-            out, in,
-            [&](Index i) {
-              const int64_t v = x.get_integer(i);
-              return i[dim] = v, i;
-            },
-            "gather");
-      }
-    }
-  }
-  Tensor scalar = bytes_tensor(random, ATALLA_I16, {}), out = bytes_tensor(random, ATALLA_I16, {}),
-         zero(ATALLA_I64, {});
-  zero.set({}, 0);
-  CHECK_EQ(launch("gather", {&out, &scalar, &zero}, 0), ATALLA_OK);
-  CHECK(element(out, {}) == element(scalar, {}));
 }
 
 void advanced_index() {
@@ -192,60 +137,34 @@ void faults() {
   CHECK_EQ(launch("index_select", {&many, &table, &long_index}, 0), ATALLA_ERR_FAULT_INDEX);
 }
 
-void bad_arguments() {
-  Random random;
-  Tensor in = bytes_tensor(random, ATALLA_F32, {5, 3}), out = bytes_tensor(random, ATALLA_F32, {4, 3});
-  Tensor x = indices(random, ATALLA_I64, {4}, 0, 3), real(ATALLA_F32, {4}),
-         other = bytes_tensor(random, ATALLA_F64, {4, 3});
-  CHECK_EQ(launch("index_select", {&out, &in, &real}, 0), ATALLA_ERR_UNSUPPORTED);
-  CHECK_EQ(launch("index_select", {&other, &in, &x}, 0), ATALLA_ERR_UNSUPPORTED);
-  CHECK_EQ(launch("index_select", {&out, &in, &x}, 1), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("index_select", {&out, &in, &x}, 2), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("gather", {&out, &in, &x}, 0), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("index", {&out, &in, &x}, 2, 0), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("index", {&out, &in, &x}, 1, 2), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("index", {&out, &in, &x}, 1, INT64_MAX), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("index_select", {&out, &in, nullptr}, 0), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("triangle", {&x, &x}, 0, 0), ATALLA_ERR_ARGUMENT);
-  CHECK_EQ(launch("triangle", {&in, &in}, 0, 2), ATALLA_ERR_ARGUMENT);
-}
+// The mean of each segment, its gradient, and indices that lead out of operands.
+void segments() {
+  Tensor data(ATALLA_F32, {2, 4, 3}), lengths(ATALLA_I64, {2, 3}), out(ATALLA_F32, {2, 3, 3}), grad = out,
+                                                                                               gradient = data;
+  const double sizes[2][3] = {{1, 0, 3}, {2, 1, 1}};
+  data.each([&](const Index& i) { data.set(i, static_cast<double>(i[1] + 1 + 10 * i[0])); });
+  lengths.each([&](const Index& i) { lengths.set(i, sizes[i[0]][i[1]]); });
+  grad.each([&](const Index& i) { grad.set(i, 6); });
+  CHECK_EQ(launch("segment_reduce", {&out, &data, &lengths}, 1), ATALLA_OK);
+  CHECK(out.get({0, 2, 1}) == 3 && std::isnan(out.get({0, 1, 0})));
+  CHECK_EQ(launch("segment_reduce_backward", {&gradient, &grad, &out, &data, &lengths}, 1), ATALLA_OK);
+  CHECK(gradient.get({0, 0, 0}) == 6 && gradient.get({0, 3, 0}) == 2);
+  CHECK_EQ(launch("segment_reduce", {&out, &data, &lengths}, 2), ATALLA_OK);
+  CHECK_EQ(launch("segment_reduce_backward", {&gradient, &grad, &out, &data, &lengths}, 2), ATALLA_OK);
+  CHECK(gradient.get({0, 1, 0}) == 0 && gradient.get({0, 3, 0}) == 6);
+  lengths.set({1, 2}, 5);
+  CHECK_EQ(launch("segment_reduce", {&out, &data, &lengths}, 0), ATALLA_ERR_FAULT_INDEX);
 
-void triangle() {
-  Random random;
-  for (const atalla_dtype d : kDtypes) {
-    for (const Index& shape : {Index{4, 4}, Index{3, 7}, Index{7, 3}, Index{2, 5, 4}, Index{0, 3}, Index{1, 1}}) {
-      for (const int64_t diagonal :
-           {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{9}, int64_t{-9}, INT64_MAX, INT64_MIN}) {
-        for (const int upper : {0, 1}) {
-          for (int form = 0; form < 3; ++form) {
-            std::vector<int> order;
-            for (int k = static_cast<int>(shape.size()); form == 1 && k-- > 0;) order.push_back(k);
-            Tensor in = bytes_tensor(random, d, shape, order),
-                   out = bytes_tensor(random, d, shape, form == 2 ? order : std::vector<int>{}, 1 + form);
-            if (form == 2) out = in;
-            CHECK_EQ(launch("triangle", {&out, &in}, diagonal, upper, form == 2 ? 1 : -1), ATALLA_OK);
-            int wrong = 0;
-            out.each([&](const Index& i) {
-              const int64_t row = i[i.size() - 2], column = i[i.size() - 1];
-              const bool kept = upper ? column - row >= diagonal : column - row <= diagonal;
-              wrong += element(out, i) != (kept ? element(in, i) : std::string(width(d), '\0'));
-            });
-            CHECK_EQ(wrong, 0);
-          }
-        }
-      }
-    }
-  }
+  Tensor image(ATALLA_F16, {1, 1, 1, 2, 2}), values(ATALLA_F16, {1, 1, 1, 1, 3}), at(ATALLA_I64, values.sizes);
+  values.each([&](const Index& i) { values.set(i, 1), at.set(i, i[4] == 1 ? 4 : 2); });
+  CHECK_EQ(launch("pool.scatter", {&image, &values, &at}, 1), ATALLA_ERR_FAULT_INDEX);
 }
 
 }  // namespace
 
 int main() {
-  index_select();
-  gather();
   advanced_index();
   faults();
-  bad_arguments();
-  triangle();
+  segments();
   return check_report();
 }
