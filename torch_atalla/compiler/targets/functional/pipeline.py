@@ -234,7 +234,7 @@ def plan_lowered(
             effort=options.effort,
             decisions=decided,
         )
-        verify_schedule(linear, schedule, chip)
+        verify_schedule(linear, schedule, chip, decided=decided is not None)
         out.schedule(schedule)
     out.passes(passes)
     return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
