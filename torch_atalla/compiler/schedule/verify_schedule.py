@@ -27,8 +27,10 @@ class ScheduleError(ExportError):
 def verify_schedule(
     program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure = measure, decided: bool = False
 ) -> None:
-    """decided: the schedule is that of the program's code, and may cost more than another one. Raises ScheduleError with
-    all problems found."""
+    """decided: the schedule is that of the program's code, and may cost more than another one.
+
+    Raises ScheduleError with all problems found.
+    """
     problems = _shape_problems(program, schedule, chip)
     if not problems:
         problems = _replay_problems(program, schedule, chip) + _charge_problems(program, schedule, chip, measure)
