@@ -159,6 +159,14 @@ def test_eigh(shape: tuple[int, ...], dtype: torch.dtype, uplo: str) -> None:
     close(vectors * values.unsqueeze(-2) @ vectors.mH, a, 100)
 
 
+def test_eig_keeps_the_strides_of_empty_outputs() -> None:
+    a = torch.empty(0, 5, 5, device=DEVICE)
+    for vectors in (torch.empty(0, 5, 5, dtype=torch.complex64, device=DEVICE), linalg.eig(a).eigenvectors):
+        strides = vectors.stride()
+        linalg.eig(a, out=(torch.empty(0, 5, dtype=torch.complex64, device=DEVICE), vectors))
+        assert vectors.stride() == strides
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_eig(shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -83,7 +83,7 @@ std::tuple<Tensor&, Tensor&> linalg_eig_out(const Tensor& self, Tensor& eigenval
   at::native::checkSameDevice("torch.linalg.eig", eigenvectors, self, "eigenvectors");
   const auto [values, vectors] = aten::linalg_eig(self);
   copy_result(values, eigenvalues);
-  if (eigenvectors.numel() == 0) {  // takes the strides that the op prefers
+  if (eigenvectors.numel() == 0 && eigenvectors.sizes() != vectors.sizes()) {  // takes the strides that the op prefers
     eigenvectors.resize_(vectors.mT().sizes());
     eigenvectors.transpose_(-2, -1);
   }
