@@ -6,6 +6,8 @@
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <unordered_map>
+
 #include "aten/device/error.h"
 #include "aten/device/sharing.h"
 #include "runtime/device/fork.h"
@@ -35,14 +37,18 @@ at::Tensor receive(int ordinal, int fd, uint64_t offset, size_t bytes) {
   return at::empty({0}, at::TensorOptions(device).dtype(at::kByte)).set_(std::move(storage), 0, {0}, {1});
 }
 
-// A number for each tensor, the same for those that share a storage. What is no tensor has none.
-std::vector<uintptr_t> storages(const py::tuple& values) {
-  std::vector<uintptr_t> found;
-  found.reserve(values.size());
-  for (const py::handle value : values)
-    if (THPVariable_Check(value.ptr()))
-      found.push_back(reinterpret_cast<uintptr_t>(THPVariable_Unpack(value.ptr()).storage().unsafeGetStorageImpl()));
-  return found;
+// The places of the values that are tensors and share their storage with another one, by storage.
+std::vector<std::vector<size_t>> shared_storages(const py::tuple& values) {
+  std::unordered_map<const void*, std::vector<size_t>> places;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (!THPVariable_Check(values[k].ptr())) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(values[k].ptr());
+    if (tensor.has_storage()) places[tensor.storage().unsafeGetStorageImpl()].push_back(k);
+  }
+  std::vector<std::vector<size_t>> shared;
+  for (auto& [storage, found] : places)
+    if (found.size() > 1) shared.push_back(std::move(found));
+  return shared;
 }
 
 // The id of the stream whose native handle this is, or None.
@@ -61,7 +67,7 @@ py::object stream_of_handle(int ordinal, uintptr_t handle) {
 void bind_sharing(py::module_& m) {
   m.def("share_storage", &share);
   m.def("receive_storage", &receive);
-  m.def("storages", &storages);
+  m.def("shared_storages", &shared_storages);
   m.def("collect_shared", &collect_shared, py::call_guard<py::gil_scoped_release>());
   m.def("stream_of_handle", &stream_of_handle);
   m.def("in_bad_fork", &runtime::in_forked_child);

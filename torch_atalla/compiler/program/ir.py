@@ -114,7 +114,7 @@ class Launch:
     node: str = ""
     program: VectorProgram | None = None  # of `fused`, and of kernels that end with one
     fused: tuple[str, ...] = ()  # other graph nodes that this launch computes as well
-    parts: tuple[Launch, ...] = field(default=(), repr=False, compare=False)  # those that were joined to this one
+    parts: tuple[Launch, ...] = field(default=(), repr=False, compare=False)  # that became this one
 
     @property
     def contract(self) -> kernels.Contract:

@@ -7,7 +7,7 @@ are dynamic, so a call with others would read what it should not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -17,24 +17,31 @@ from torch_atalla.driver.extension import _C
 from .debug import hints
 
 Overlaps = tuple[tuple[int, int], ...]  # the arguments that share memory, and where each begins
+_UNKNOWN = 1 << 32  # for a size without an example: reaches all that lies behind
 
 
-def overlaps(args: Sequence[Any], written: Sequence[int] | None) -> Overlaps:
+def overlaps(args: Sequence[Any], written: Collection[int] | None) -> Overlaps:
     """Those that share memory with an argument in `written`, or with any other one if that is None."""
-    storages: dict[int, list[int]] = {}
-    for place, arg in enumerate(args):
-        if isinstance(arg, torch.Tensor):
-            storages.setdefault(arg.untyped_storage()._cdata, []).append(place)
-    found = set()
-    for places in storages.values():
-        for k, first in enumerate(places[:-1]):
-            for second in places[k + 1 :]:
-                if written is not None and first not in written and second not in written:
-                    continue
-                (begin, end), (other_begin, other_end) = _extent(args[first]), _extent(args[second])
-                if max(begin, other_begin) < min(end, other_end):
-                    found |= {(first, begin), (second, other_begin)}
+    found: list[tuple[int, int]] = []
+    for places in _C.shared_storages(tuple(args)):
+        run: list[tuple[int, int]] = []  # of arguments, each of which begins before the end of those before it
+        end = 0
+        for begin, stop, place in sorted((*_extent(args[place]), place) for place in places):
+            if begin == stop:
+                continue
+            if begin >= end:
+                found += _shared(run, written)
+                run = []
+            run.append((place, begin))
+            end = max(end, stop)
+        found += _shared(run, written)
     return tuple(sorted(found))
+
+
+def _shared(run: list[tuple[int, int]], written: Collection[int] | None) -> list[tuple[int, int]]:
+    """The run, if it has several arguments, and one of them is written."""
+    matters = len(run) > 1 and (written is None or any(place in written for place, _ in run))
+    return run if matters else []
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
@@ -49,7 +56,9 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _number(number: int | torch.SymInt) -> int:
-    return number if isinstance(number, int) else number.node.hint
+    if isinstance(number, int):
+        return number
+    return _UNKNOWN if number.node.hint is None else number.node.hint
 
 
 def checked(
@@ -60,7 +69,7 @@ def checked(
 ) -> Callable[..., Any]:
     """The compiled function of a graph. A call whose arguments share other memory than the examples runs the graph as
     in eager mode. metadata: AOTAutograd's, of the graph."""
-    written = [place for place, info in enumerate(metadata.input_info) if info.mutates_data]
+    written = {place for place, info in enumerate(metadata.input_info) if info.mutates_data}
     if not written:
         return function
     # Of arguments that share memory, AOTAutograd takes one, so that places in `written` are others.
@@ -68,8 +77,7 @@ def checked(
     expected = overlaps(examples, known)
 
     def call(*args: Any) -> Any:
-        storages = _C.storages(args)
-        found = overlaps(args, known) if len(set(storages)) < len(storages) else ()
+        found = overlaps(args, known)
         if found == expected:
             return function(*args)
         hints.info("a graph runs eagerly: its arguments share other memory (%s) than in its trace", found)

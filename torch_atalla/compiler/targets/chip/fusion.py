@@ -68,19 +68,19 @@ def _chip_form(inst: Instruction) -> Instruction:
         return inst
     parts = tuple(part for part in map(_chip_form, inst.parts) if isinstance(part, Launch))
     if inst.program is None:
-        return _chain(inst, inst.outputs, (inst,)) if _is_step(inst) else inst
+        return _chain(inst, (inst,)) if _is_step(inst) else inst
     if inst.kernel == "fused":
-        return _chain(inst, inst.outputs, parts)
+        return _chain(inst, parts)
     epilogue = _epilogue(inst)
     assert epilogue is not None
     given = {f.name: getattr(inst.parts[0], f.name) for f in fields(Launch)} | {"node": inst.node, "parts": parts}
     return Fused(**given | epilogue)
 
 
-def _chain(inst: Launch, outputs: tuple[Operand | None, ...], parts: tuple[Launch, ...]) -> Fused:
+def _chain(inst: Launch, parts: tuple[Launch, ...]) -> Fused:
     operands, steps = _operands(inst), _steps(inst)
     assert steps is not None
-    return Fused(STEPS, outputs, tuple(operands), inst.compute_dtype, node=inst.node, steps=steps, parts=parts)
+    return Fused(STEPS, inst.outputs, tuple(operands), inst.compute_dtype, node=inst.node, steps=steps, parts=parts)
 
 
 def _epilogue(launch: Launch) -> dict[str, Any] | None:
