@@ -20,8 +20,10 @@ import torch_atalla
 from torch_atalla.cli.inspect import main as inspect
 from torch_atalla.cli.verify import verify
 from torch_atalla.compiler import ExportError
+from torch_atalla.compiler.file import code
 from torch_atalla.compiler.targets.chip import check
 from torch_atalla.compiler.targets.chip.network import NoProgramError
+from torch_atalla.compiler.targets.chip.section import method_code
 from torch_atalla.driver import runtime
 from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.code_machine import CodeMachine
@@ -81,6 +83,57 @@ class TestCodeInLoadables(TestCase):
             program(x.to("atalla"))
         with self.assertRaisesRegex(TypeError, "structure"):
             program(given, given)
+
+    def test_launches_take_what_their_code_takes(self):
+        x, report = self.save()
+        given = x.bfloat16().to("atalla")
+        profile = CodeMachine(self.path, [x.bfloat16()]).profile()
+        by_node: dict[str, int] = {}
+        for call in profile.calls[1:-1]:
+            by_node[call.site.node] = by_node.get(call.site.node, 0) + call.cycles
+        first, last = profile.calls[1].site.node, profile.calls[-2].site.node
+        by_node[first] += profile.calls[0].cycles
+        by_node[last] += profile.calls[-1].cycles
+        charged: dict[str, int] = {}
+        for item in report.launch_cycles:
+            charged[item.node] = charged.get(item.node, 0) + item.simulated
+        self.assertEqual(charged, by_node)
+        self.assertEqual(report.estimate_cycles, profile.stats.cycles)
+        self.assertAlmostEqual(report.method_joules[0] / profile.stats.energy.joules, 1, delta=1e-9)
+        program = torch_atalla.load_loadable(self.path)
+        graph = torch.atalla.Graph()
+        program(given)
+        with torch.atalla.graph(graph):
+            program(given)
+        for run in (lambda: program(given), graph.replay):
+            before = torch_atalla._C.counters(0)
+            run()
+            torch.atalla.synchronize()
+            spent = {key: n - before[key] for key, n in torch_atalla._C.counters(0).items() if isinstance(n, int)}
+            self.assertEqual(spent["cycles"], profile.stats.cycles)
+            self.assertEqual(spent["macs"], profile.stats.macs)
+            self.assertEqual(spent["dram_bytes_read"], profile.stats.dram_bytes_read)
+            self.assertEqual(spent["array_cycles"], profile.stats.unit_cycles["gsau"])
+
+    def test_files_that_do_not_name_their_calls(self):
+        """Format 1.4: the model of the chip tells the cycles."""
+        with mock.patch.object(code, "method_code", lambda *args, program, **places: method_code(*args, **places)):
+            _, report = self.save()
+        self.assertEqual(report.estimate_cycles, report.predicted_cycles)
+        self.assertNotEqual(report.estimate_cycles, report.code["cycles"])
+
+    def test_code_that_does_not_end(self):
+        """The model of the chip tells the cycles."""
+        _, report = self.save(golden=False)
+        container = Container.read(Path(self.path).read_bytes())
+        packets = next(part for part in container.sections if part.kind == Section.PACKETS)
+        again = torch_atalla.isa.assemble("again:\njal x0, again\nhalt.s").encode().tobytes()[:20]
+        packets.content, packets.crc = again + bytes(packets.content)[20:], None
+        Path(self.path).write_bytes(container.pack(runtime.crc32c))
+        with contextlib.closing(runtime.Program(Path(self.path).read_bytes())) as program:
+            program.load(0)
+            found = program.estimate_each(0, len(report.launch_cycles))
+        self.assertEqual(sum(found), report.predicted_cycles)
 
     def test_one_run_serves_the_check_the_profile_and_the_error(self):
         with mock.patch.object(check, "Machine", wraps=check.Machine) as machine:
@@ -162,16 +215,16 @@ class TestCodeInLoadables(TestCase):
             torch_atalla.load_loadable(self.path, engine="isa").verify()
 
     def test_damaged_constants(self):
-        """Their checksum is compared by the engine that reads them."""
+        """Their checksum is compared when they are read: also by the functional engine, whose clock is the code's."""
         self.save()
         with open(self.path, "rb") as file:
             data = bytearray(file.read())
         data[data.index(section.find(bytes(data)).constants)] ^= 1
         with open(self.path, "wb") as file:
             file.write(data)
-        torch_atalla.load_loadable(self.path).verify()
-        with self.assertRaisesRegex(LoadableError, r"CONSTANTS 29\) is damaged"):
-            torch_atalla.load_loadable(self.path, engine="isa")
+        for engine in ("functional", "isa"):
+            with self.assertRaisesRegex(LoadableError, r"CONSTANTS 29\) is damaged"):
+                torch_atalla.load_loadable(self.path, engine=engine)
         with self.assertRaisesRegex(runtime.RuntimeLibraryError, r"CONSTANTS 29\) is damaged"):
             describe(self.path)
 

@@ -197,9 +197,17 @@ class TestSizes(TestCase):
             chip(x, 3, x)
 
     def test_profile_is_that_of_the_largest_sizes(self):
-        report, *_ = self.save(mlp(), (torch.randn(4, 40).to(BF16),), ({0: Dim("b", min=1, max=5)},))
+        report, chip, launches = self.save(mlp(), (torch.randn(4, 40).to(BF16),), ({0: Dim("b", min=1, max=5)},))
+        for rows in (3, 1, 5):
+            x = torch.randn(rows, 40).to(BF16).to("atalla")
+            chip(x)
+            before = torch_atalla._C.counters(0)["cycles"]
+            launches(x)
+            torch.atalla.synchronize()
+            self.assertEqual(torch_atalla._C.counters(0)["cycles"] - before, chip.stats.cycles)
         run = CodeMachine(self.path)
         self.assertEqual(run.profile().stats.cycles, report.code["cycles"])
+        self.assertEqual(report.estimate_cycles, report.code["cycles"])
         self.assertEqual(run.outputs()[0].shape, (5, 10))
 
     def test_refused(self):

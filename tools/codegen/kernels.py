@@ -49,7 +49,8 @@ DTYPE_GROUPS = {
     "real": (),
     "complex": (),
 }
-MAX_PARAMS = MAX_OPERANDS = 12  # ATALLA_MAX_PARAMS and ATALLA_MAX_OPERANDS of csrc/sim/abi/atalla.h
+MAX_PARAMS = {"i": 12, "f": 11}  # ATALLA_MAX_PARAMS and ATALLA_MAX_FLOATS of csrc/sim/abi/atalla.h
+MAX_OPERANDS = 12  # ATALLA_MAX_OPERANDS
 NAME = re.compile(r"[a-z][a-z_0-9]*")
 ENUM_NAME = re.compile(r"([A-Z][a-z]+)+")
 KERNEL_NAME = re.compile(r"[a-z][a-z_0-9]*(\.[a-z][a-z_0-9]*)?|" + re.escape(POINTWISE))
@@ -397,8 +398,8 @@ class Reader:
         if match is None or match[1] != bank:
             raise self.fail(node, f"{what} is `{text}`; expected `{bank}3` or `{bank}3..5`")
         first, last = int(match[2]), int(match[3] or match[2])
-        if not first <= last < MAX_PARAMS:
-            raise self.fail(node, f"{what} is `{text}`; expected ascending numbers below {MAX_PARAMS}")
+        if not first <= last < MAX_PARAMS[bank]:
+            raise self.fail(node, f"{what} is `{text}`; expected ascending numbers below {MAX_PARAMS[bank]}")
         return Slot(bank, first, last - first + 1)
 
     def check_operands(self, node: yaml.Node, what: str, operands: list[Operand]) -> None:

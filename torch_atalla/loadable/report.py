@@ -25,7 +25,8 @@ class SegmentReport:
 
 @dataclass(frozen=True)
 class LaunchCycles:
-    """Cycles of one launch: predicted by the cost model, and simulated by the device."""
+    """Cycles of one launch: predicted by the cost model, and simulated by the device. The latter are those of the
+    launch's code if the file has it."""
 
     method: str
     kernel: str
@@ -99,6 +100,13 @@ class LoadableReport:
         return self.native_flops / self.flops if self.flops else 1.0
 
     def _schedule(self) -> list[str]:
+        kept = (
+            f"{self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
+            f"(at least {self.scratchpad_lower_bound:,} are needed); {self.cores} core{'s' if self.cores > 1 else ''}"
+        )
+        if self.code and sum(self.method_cycles):
+            cycles = f"{sum(self.method_cycles):,} cycles of the code ({self.predicted_cycles:,} in the model of launches)"
+            return [f"schedule    {cycles}; {kept}"]
         saved = 1 - self.predicted_cycles / self.baseline_cycles
         wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
         checked = ", as simulated" if self.launch_cycles else ""
@@ -106,9 +114,7 @@ class LoadableReport:
             checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise"
         return [
             f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
-            f"{checked}; {self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
-            f"(at least {self.scratchpad_lower_bound:,} are needed); "
-            f"{self.cores} core{'s' if self.cores > 1 else ''}"
+            f"{checked}; {kept}"
         ]
 
     def estimates(self) -> list[str]:

@@ -77,6 +77,7 @@ constexpr atalla_api kApi = {
     .stream_meet = api::stream_meet,
     .meeting_arrival = api::meeting_arrival,
     .meeting_tell = api::meeting_tell,
+    .charge_create = api::charge_create,
 };
 
 }  // namespace

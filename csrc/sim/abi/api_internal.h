@@ -144,6 +144,8 @@ atalla_status execute_copy(atalla_stream stream, const atalla_copy_params* param
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record);
 
+atalla_status charge_create(atalla_device device, const atalla_launch_charge* given, uint32_t* charge);
+
 atalla_status set_threads(uint32_t threads);
 atalla_status get_threads(uint32_t* threads);
 

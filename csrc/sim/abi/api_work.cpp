@@ -110,4 +110,13 @@ atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* de
   });
 }
 
+atalla_status charge_create(atalla_device device, const atalla_launch_charge* given, uint32_t* charge) {
+  return with_device(device, [&](Device& d) -> atalla_status {
+    if (charge == nullptr) return null_argument("charge");
+    atalla_launch_charge known;
+    if (const atalla_status status = read_struct(given, "atalla_launch_charge", &known)) return status;
+    return d.charges().add(known, charge);
+  });
+}
+
 }  // namespace atalla::sim::api

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ABI_MAJOR 1u
-#define ATALLA_ABI_MINOR 5u
+#define ATALLA_ABI_MINOR 6u
 
 #if defined(__GNUC__)
 #define ATALLA_EXPORT __attribute__((visibility("default")))
@@ -101,6 +101,7 @@ enum {
 #define ATALLA_MAX_DIMS 12
 #define ATALLA_MAX_OPERANDS 12
 #define ATALLA_MAX_PARAMS 12
+#define ATALLA_MAX_FLOATS 11
 
 typedef struct atalla_operand {
   atalla_addr addr;  // of element [0, ..., 0]; 0 means that an optional operand is absent
@@ -121,7 +122,9 @@ typedef struct atalla_launch_desc {
   uint8_t cores;  // over which the launch is divided; 0 means 1, and the chip takes what it has. Never changes results
   uint64_t tag;   // opaque to the device; comes back in the launch record (correlation id)
   int64_t iparams[ATALLA_MAX_PARAMS];
-  double fparams[ATALLA_MAX_PARAMS];
+  double fparams[ATALLA_MAX_FLOATS];
+  uint32_t charge;  // 1.6: what charge_create gave: the launch is charged that; 0: what the model of the chip says
+  uint32_t reserved;
   atalla_operand operands[ATALLA_MAX_OPERANDS];  // only the first n_operands are read
 } atalla_launch_desc;
 
@@ -173,6 +176,20 @@ static inline double atalla_energy_joules(const atalla_energy* e) {
                          e->standby + e->leakage;
   return (double)total / 1e15;
 }
+
+// 1.6: what the code of a launch takes, as a run of it has shown.
+typedef struct atalla_launch_charge {
+  uint32_t struct_size;
+  uint32_t scratchpad_bytes;  // that it occupies
+  uint64_t cycles;
+  uint64_t sdma_cycles;  // no unit works for more than `cycles`
+  uint64_t vector_cycles;
+  uint64_t array_cycles;
+  uint64_t dram_bytes_read;
+  uint64_t dram_bytes_written;
+  uint64_t macs;
+  atalla_energy energy;  // without standby and leakage
+} atalla_launch_charge;
 
 typedef struct atalla_counters {
   uint32_t struct_size;
@@ -383,6 +400,9 @@ typedef struct atalla_api {
   atalla_status (*stream_meet)(atalla_stream, atalla_meeting*);
   atalla_status (*meeting_arrival)(atalla_meeting, uint64_t* cycles);
   atalla_status (*meeting_tell)(atalla_meeting, uint64_t cycle);
+
+  // 1.6: a charge for the launches of this device that name it, also in launch_estimate. Equal ones have one number.
+  atalla_status (*charge_create)(atalla_device, const atalla_launch_charge*, uint32_t* charge);
 } atalla_api;
 
 // The symbol that each device library exports. atalla_isa.h and atalla_schedule.h declare others, which it may lack.

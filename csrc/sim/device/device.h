@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/abi/atalla.h"
+#include "sim/device/charges.h"
 #include "sim/device/config.h"
 #include "sim/device/firmware.h"
 #include "sim/device/kernel_table.h"
@@ -45,6 +46,8 @@ class Device {
   Telemetry& telemetry() { return telemetry_; }
   ScratchpadAllocator& scratchpads() { return scratchpads_; }
   isa::Core& core() { return core_; }
+  Charges& charges() { return charges_; }
+  const Charges& charges() const { return charges_; }
   void properties(atalla_device_properties* properties) const;
 
   // DRAM, as in atalla.h; thread-safe.
@@ -74,6 +77,7 @@ class Device {
   DramAllocator allocator_;
   ScratchpadAllocator scratchpads_;
   isa::Core core_;
+  Charges charges_;
 };
 
 }  // namespace atalla::sim

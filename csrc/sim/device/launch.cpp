@@ -277,7 +277,16 @@ Charge time_of(const Device& device, const atalla_launch_desc& desc, Cost* cost,
   return charge;
 }
 
+atalla_status check_charge(const Device& device, const atalla_launch_desc& desc) {
+  const uint32_t count = device.charges().count();
+  if (desc.charge <= count) [[likely]]
+    return ATALLA_OK;
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: charge %u; device %d has charges 1 to %u, and 0 stands for its model",
+                   device.kernels()[desc.kernel].name, desc.charge, static_cast<int>(device.ordinal()), count);
+}
+
 LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
+  if (desc.charge != 0) return device.charges()[desc.charge];
   Cost cost(device.geometry());
   device.kernels()[desc.kernel].cost(desc, cost);
   EnergyEvents events = EnergyModel::computed(cost, desc.compute_dtype);
@@ -312,6 +321,8 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
   if (const atalla_status status = check_header(kernels, desc, desc_bytes)) [[unlikely]]
     return status;
   void* data[ATALLA_MAX_OPERANDS];
+  if (const atalla_status status = check_charge(device, *desc)) [[unlikely]]
+    return status;
   const Kernel& kernel = kernels[desc->kernel];
   atalla_status status = bind_operands(kernel.name, device, *desc, data, reaches, own);
   const KernelTraits& traits = traits_of(desc->kernel);
@@ -360,6 +371,7 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
                             StreamClock* clock) {
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
+  if (const atalla_status status = check_charge(device, *whole)) return status;
   device.telemetry().record_launch(clock, stream, *whole, charge_of(device, *whole));
   return ATALLA_OK;
 }
@@ -368,6 +380,7 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
                               atalla_launch_record* record, atalla_energy* energy) {
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
+  if (const atalla_status status = check_charge(device, *whole)) return status;
   const LaunchCharge charge = charge_of(device, *whole);
   atalla_launch_record filled{};
   fill_launch_record(*whole, charge, &filled);

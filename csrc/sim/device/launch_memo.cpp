@@ -37,8 +37,9 @@ uint64_t difference(const void* a, const void* b) {
 constexpr int kDrawn = 2;  // parameters of a launch that draws random numbers: seed and offset
 
 bool same_params(const KnownLaunch& known, const atalla_launch_desc& desc) {
-  constexpr size_t kWords = sizeof known.iparams / sizeof(uint64_t);
-  uint64_t different = difference<kWords>(known.fparams, desc.fparams);
+  constexpr size_t kWords = ATALLA_MAX_PARAMS;
+  uint64_t different = difference<ATALLA_MAX_FLOATS>(known.fparams, desc.fparams);
+  different |= known.charge_number ^ desc.charge;
   different |= known.draws ? difference<kWords - kDrawn>(known.iparams + kDrawn, desc.iparams + kDrawn)
                            : difference<kWords>(known.iparams, desc.iparams);
   return different == 0;
@@ -88,6 +89,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
   known.draws = traits_of(desc.kernel).random;
   memcpy(known.iparams, desc.iparams, sizeof known.iparams);
   memcpy(known.fparams, desc.fparams, sizeof known.fparams);
+  known.charge_number = desc.charge;
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     KnownLaunch::Operand& kept = known.operands[i];

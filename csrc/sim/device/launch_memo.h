@@ -33,7 +33,8 @@ struct KnownLaunch {
   uint64_t head = 0;   // the descriptor's first bytes: kernel, numbers of operands, dtype
   bool draws = false;  // random numbers: neither checks nor charges look at their seed and offset
   int64_t iparams[ATALLA_MAX_PARAMS];
-  double fparams[ATALLA_MAX_PARAMS];
+  double fparams[ATALLA_MAX_FLOATS];
+  uint32_t charge_number;
   Operand operands[ATALLA_MAX_OPERANDS];
   LaunchCharge charge;
   bool used = false;

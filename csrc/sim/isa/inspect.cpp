@@ -55,6 +55,11 @@ atalla_status Machine::read(uint32_t space, uint64_t offset, uint64_t bytes, voi
     memcpy(data, &pc, sizeof pc);
     return ATALLA_OK;
   }
+  if (state != nullptr && kind == ATALLA_ISA_CYCLE && offset == 0 && bytes == sizeof(uint64_t)) {
+    const uint64_t cycle = state->timing ? state->scoreboard.next() : 0;
+    memcpy(data, &cycle, sizeof cycle);
+    return ATALLA_OK;
+  }
   if (state != nullptr && kind == ATALLA_ISA_WEIGHTS) {
     const Weights& w = state->weights;
     const uint64_t all = uint64_t{w.width} * w.depth * sizeof(float);

@@ -24,6 +24,8 @@ struct Charge {
   uint64_t link_cycles = 0;       // of the link to other chips
   uint64_t dram_femtojoules = 0;  // of a DRAM with banks, where the operands lie; otherwise 0
   uint32_t scratchpad_bytes = 0;  // occupied from the first to the last cycle
+
+  bool operator==(const Charge&) const = default;
 };
 
 class Timing {

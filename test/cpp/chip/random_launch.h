@@ -75,7 +75,7 @@ class RandomLaunch {
     }
     for (int slot = 0; slot < ATALLA_MAX_PARAMS; ++slot) {
       desc.iparams[slot] = below(4) - (below(8) == 0 ? 1 : 0);
-      desc.fparams[slot] = static_cast<double>(below(5)) / 2;
+      if (slot < ATALLA_MAX_FLOATS) desc.fparams[slot] = static_cast<double>(below(5)) / 2;
     }
     for (const auto& range : traits_.enums) {
       if (range.count != 0) desc.iparams[range.slot] = below(static_cast<int>(range.count));

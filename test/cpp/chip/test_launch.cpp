@@ -193,6 +193,53 @@ void test_known_launches() {
   CHECK_EQ(std::count(values, values + 64, 5.0f), 32);
 }
 
+void test_charges() {
+  const OpenDevice device;
+  const atalla_addr addr = device.alloc(4 * 32);
+  atalla_launch_charge charge{};
+  charge.struct_size = sizeof charge;
+  charge.scratchpad_bytes = 64;
+  charge.cycles = 1000;
+  charge.sdma_cycles = 200;
+  charge.vector_cycles = 1000;
+  charge.dram_bytes_written = 5;
+  charge.macs = 7;
+  charge.energy.bus = 11;
+  uint32_t first = 0, again = 0, other = 0;
+  CHECK_OK(api().charge_create(device.handle, &charge, &first));
+  CHECK_OK(api().charge_create(device.handle, &charge, &again));
+  charge.energy.bus = 12;
+  CHECK_OK(api().charge_create(device.handle, &charge, &other));
+  CHECK(first == 1 && again == 1 && other == 2);
+  charge.array_cycles = 1001;
+  CHECK_FAILS(api().charge_create(device.handle, &charge, &other), ATALLA_ERR_ARGUMENT, "works for 1001 cycles");
+  CHECK_FAILS(api().charge_create(device.handle, &charge, nullptr), ATALLA_ERR_ARGUMENT, "null pointer");
+  atalla_launch_desc desc = fill(tensor(addr, {8, 4}), 1);
+  CHECK_OK(launch(device.stream, desc));
+  const uint64_t plain = latest_work(device, 0).work.cycles;
+  CHECK(plain != 1000);
+  desc.charge = first;
+  for (uint64_t sequence : {1u, 2u}) {  // the second one is known
+    CHECK_OK(launch(device.stream, desc));
+    const atalla_work_record record = latest_work(device, sequence);
+    CHECK(record.work.cycles == 1000 && record.work.sdma_cycles == 200 && record.work.vector_cycles == 1000);
+    CHECK(record.work.dram_bytes_read == 0 && record.work.dram_bytes_written == 5 && record.work.macs == 7);
+    CHECK(record.energy.bus == 11 && record.scratchpad_bytes == 64);
+  }
+  atalla_launch_record estimate{};
+  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate));
+  CHECK_EQ(estimate.cycles, 1000u);
+  CHECK_OK(api().charge_launch(device.stream, &desc, sizeof desc));
+  CHECK_EQ(latest_work(device, 3).work.cycles, 1000u);
+  desc.charge = 0;
+  CHECK_OK(launch(device.stream, desc));
+  CHECK_EQ(latest_work(device, 4).work.cycles, plain);
+  desc.charge = 3;
+  CHECK_FAILS(launch(device.stream, desc), ATALLA_ERR_ARGUMENT, "charge 3; device 0 has charges 1 to 2");
+  CHECK_FAILS(api().charge_launch(device.stream, &desc, sizeof desc), ATALLA_ERR_ARGUMENT, "charge 3");
+  CHECK_FAILS(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate), ATALLA_ERR_ARGUMENT, "charge 3");
+}
+
 void test_faults() {
   const OpenDevice device;
   const atalla_addr addr = device.alloc(4096);
@@ -305,7 +352,7 @@ void test_any_kernel() {
         }
         for (int k = 0; k < ATALLA_MAX_PARAMS; ++k) {
           desc.iparams[k] = random() % 3 == 0 ? static_cast<int64_t>(random() % 12) - 3 : 0;
-          desc.fparams[k] = random() % 3 == 0 ? 1.5 : 0.0;
+          if (k < ATALLA_MAX_FLOATS) desc.fparams[k] = random() % 3 == 0 ? 1.5 : 0.0;
         }
         atalla_launch_record record{};
         api().launch_estimate(device.handle, &desc, sizeof desc, &record);
@@ -326,6 +373,7 @@ int main() {
   test_bounds();
   test_malformed();
   test_known_launches();
+  test_charges();
   test_faults();
   test_ring();
   test_any_kernel();

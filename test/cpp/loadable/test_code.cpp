@@ -48,6 +48,20 @@ void test_records() {
   SPOILED("code 1: relocations 5 + 6 belong to code 0, too", [](Writer& w) { --w.code[1].relocations.first; });
   SPOILED("relocation 12 belongs to no code", [](Writer& w) { w.relocations.emplace_back(); });
   SPOILED("code 0: arena of 4294967296 bytes", [](Writer& w) { w.code[0].arena_bytes = uint64_t{1} << 32; });
+  const auto calls = [](std::vector<int64_t> numbers) {
+    return [numbers](Writer& w) {
+      w.code[1].calls = {static_cast<uint32_t>(w.integers.size()), static_cast<uint32_t>(numbers.size())};
+      w.integers.insert(w.integers.end(), numbers.begin(), numbers.end());
+    };
+  };
+  SPOILED("code 1: calls 4294967295 + 3 lie outside", [](Writer& w) { w.code[1].calls = {kNone, 3}; });
+  SPOILED("code 1: 4 numbers for calls, a multiple of 3 expected", calls({0, 0, 0, 0}));
+  SPOILED("code 1: call 0 of 0x1, which is no packet", calls({1, 0, 0}));
+  SPOILED("code 1: call 1 of 0x1a4, which is no packet", calls({0, 0, 0, 420, 0, 0}));
+  SPOILED("code 1: call 0 for core 64, -1 to 63 expected", calls({0, 64, 0}));
+  SPOILED("code 1: call 0 for core -2", calls({0, -2, 0}));
+  SPOILED("code 1: call 0 for instruction 9 of", calls({0, 0, 9}));
+  SPOILED("code 1: call 0 for instruction -1 of", calls({0, 0, -1}));
   SPOILED("stride 24, expected 20", [](Writer& w) {
     w.packets.clear();
     w.extra.push_back({28, 0, 24, Bytes(1008)});
@@ -191,6 +205,28 @@ void test_engines_share_states() {
   CHECK(atalla_isa_stall_name(1000) == nullptr);
 }
 
+// Launches take what their code takes.
+void test_charges() {
+  const auto cycles = [](const Writer& w, uint32_t engine) {
+    const Bytes file = w.build();
+    atalla::Program program(file.data(), file.size());
+    program.load(0, kBoth);
+    if (engine == ATALLA_ENGINE_FUNCTIONAL) return program.estimate();
+    program.set_engine(ATALLA_ENGINE_ISA);
+    run(program, "step", {1, 2, 3, 4});
+    return program.stats().cycles;
+  };
+  Writer w = code_sample();
+  const uint64_t model = cycles(w, ATALLA_ENGINE_FUNCTIONAL), code = cycles(w, ATALLA_ENGINE_ISA);
+  CHECK(model != code);
+  w.code[0].calls = {static_cast<uint32_t>(w.integers.size()), 3};
+  w.integers.insert(w.integers.end(), {0, 0, 0});
+  CHECK_EQ(cycles(w, ATALLA_ENGINE_FUNCTIONAL), code);
+  w.relocations[0].offset = 16;  // the code reads behind its input
+  w.code_words[6] = 1u << 30;
+  CHECK_EQ(cycles(w, ATALLA_ENGINE_FUNCTIONAL), model);  // it faults
+}
+
 void test_code_alone() {
   const Bytes file = code_sample().build();
   atalla::Program program(file.data(), file.size());
@@ -312,6 +348,7 @@ void body() {
   test_sizes();
   test_runs_of_sizes();
   test_engines_share_states();
+  test_charges();
   test_code_alone();
   test_code_only();
   test_what_cannot_run();

@@ -65,6 +65,7 @@ def add_code(
         packets, first = sizes[0].code.encode().tobytes(), len(code.constants)
         for item in sizes:
             places: dict[str, Any] = {"states": states, "constants": first, "symbols": item.sizes}
+            places["program"] = builder.methods[name].program
             code.methods.append(method_code(item.network, packets, method=number, **places))
         code.constants += sizes[0].network.constants
         builder.metadata[method_key(KEY, name, number)] = dump_calls(call_sites(planned(sizes)))
@@ -96,15 +97,15 @@ def check_code(
             _check_ports(largest, *port_layouts(description, number))
             for compiled in checked(sizes):
                 given = example_inputs(compiled)
-                run = check_network(compiled, given, _launched(whole, name, compiled, given), timing=True)
+                run = check_network(compiled, given, _launched(whole, name, compiled, given), timing=True, chip=0)
                 if compiled.sizes:
                     text = sizes_text(compiled.captured, compiled.program, compiled.sizes)
-                    by_size[f"{name}, {text}"] = run.profile.stats.cycles
-                    joules_by_size[f"{name}, {text}"] = run.profile.stats.energy.joules
+                    by_size[f"{name}, {text}"] = run.whole.cycles
+                    joules_by_size[f"{name}, {text}"] = run.whole.energy.joules
                 if compiled is not largest:
                     continue
-                cycles += run.profile.stats.cycles
-                joules += run.profile.stats.energy.joules
+                cycles += run.whole.cycles
+                joules += run.whole.energy.joules
                 for call in run.profile.calls:
                     if call.site.function.startswith("core_"):
                         key = f"{call.site.function.rpartition('_')[0]} ({call.site.node})"

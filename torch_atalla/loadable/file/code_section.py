@@ -32,6 +32,7 @@ class MethodCode:
     arena_bytes: int
     symbols: tuple[int, ...] = ()
     divided: bool = False
+    calls: tuple[int, ...] = ()  # of each: the address of its function, its core, and the method's instruction
 
     def program(self) -> Program:
         return Program.decode(self.code)
@@ -63,8 +64,10 @@ class CodeSection:
             ranges = [size // STRIDES[kind] for kind, part in parts.items() for size in (len(content[kind]), len(part))]
             symbols = (first_integer + len(integers), len(method.symbols)) if method.symbols else (0, 0)
             integers += method.symbols
+            calls = (first_integer + len(integers), len(method.calls)) if method.calls else (0, 0)
+            integers += method.calls
             version = DIVIDED_CODE_VERSION if method.divided else CODE_VERSION
-            record = (method.method, version, *packets, *ranges, method.arena_bytes, *symbols)
+            record = (method.method, version, *packets, *ranges, method.arena_bytes, *symbols, *calls)
             content[Section.CODE] += FORMATS[Section.CODE].pack(*record)
             for kind, part in parts.items():
                 content[kind] += part
@@ -85,14 +88,15 @@ def find(data: bytes) -> CodeSection | None:
     methods, codes = [], dict[tuple[int, int], bytes]()
     for record in _records(container):
         method, version, packet, packets, word, n_words, relocation, n_relocations, *rest = record
-        arena_bytes, symbol, n_symbols = rest
+        arena_bytes, symbol, n_symbols, call, n_calls = rest
         code = codes.setdefault(
             (packet, packets), content[Section.PACKETS][_PACKET_BYTES * packet : _PACKET_BYTES * (packet + packets)]
         )
         of_method = relocations[relocation : relocation + n_relocations]
         symbols = tuple(integers[symbol : symbol + n_symbols])
         table, divided = list(words[word : word + n_words]), version == DIVIDED_CODE_VERSION
-        methods.append(MethodCode(method, code, table, of_method, arena_bytes, symbols, divided))
+        calls = tuple(integers[call : call + n_calls])
+        methods.append(MethodCode(method, code, table, of_method, arena_bytes, symbols, divided, calls))
     return CodeSection(methods, content[Section.CONSTANTS]) if methods else None
 
 
@@ -112,9 +116,12 @@ def attach(data: bytes, section: CodeSection, crc32c: Checksum) -> bytes:
     container = Container.read(data)
     pool = next((present for present in container.sections if present.kind == Section.INTEGERS), None)
     sections, integers = section.sections(len(pool.content) // 8 if pool else 0)
-    if integers:
-        assert pool is not None  # the sizes of the method's inputs are there
+    if integers and pool is None:
+        pool = SectionData(Section.INTEGERS, b"", stride=STRIDES[Section.INTEGERS])
+        sections.append(pool)
+    if pool is not None:
         pool.content, pool.crc = bytes(pool.content) + integers, None
+    if any(method.symbols for method in section.methods):
         container.min_runtime = _SIZED_RUNTIME
     kinds = [present.kind for present in container.sections]
     at = kinds.index(Section.WEIGHTS) if Section.WEIGHTS in kinds else len(kinds)

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "loadable records are 
 
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'A', 'T', 'L', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 4;
+inline constexpr uint16_t kMinor = 5;
 inline constexpr uint32_t kRuntimeVersion = 0x00010004;  // major << 16 | minor of this driver
 inline constexpr uint32_t kIsaVersion = 1;               // newest Atalla instruction set that it can execute
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
@@ -33,6 +33,8 @@ inline constexpr uint32_t kCodeLanes = 32;  // code is for a chip of so many lan
 inline constexpr uint32_t kCodePadBytes = 0x100000;  // and scratchpads of at least so many bytes,
 inline constexpr uint32_t kCodeLeastPads = 2;        // of which there are so many
 inline constexpr uint32_t kCodeMostPads = 4;
+inline constexpr uint32_t kCallNumbers = 3;         // of each call of code
+inline constexpr int64_t kAllCores = -1;            // the core of a call that each core makes
 inline constexpr uint32_t kMustUnderstand = 1;  // section flag
 
 // The kinds of sections: number, kind, name, and of tables the record and its place in View.
@@ -328,6 +330,7 @@ struct Code {
   Range relocations;
   uint64_t arena_bytes;
   Range symbols;  // 1.4: in INTEGERS: values of the method's symbols
+  Range calls;    // 1.5: in INTEGERS: of each call the address of its function, its core, and the instruction it is for
 };
 
 // A word of a table that becomes a DRAM address: that of the region's first byte, plus the offset.

@@ -13,6 +13,8 @@
 namespace atalla::runtime::loadable {
 namespace {
 
+constexpr int64_t kMaxCores = 64, kPacketBytes = sizeof(Packet);
+
 // The code record that each record of another section belongs to.
 using Owners = std::vector<uint32_t>;
 
@@ -53,6 +55,7 @@ class CodeChecker : RecordReporter {
     if (r.arena_bytes >= kCodeReach)
       problem("arena of %" PRIu64 " bytes, fewer than %" PRIu64 " expected", r.arena_bytes, kCodeReach);
     if (!shares_packets(r)) own("packets", r.packets, view_.packets, "PACKETS", packets_);
+    check_calls(r);
     own("words", r.words, view_.code_words, "CODE_WORDS", words_);
     own("relocations", r.relocations, view_.relocations, "RELOCATIONS", relocations_);
   }
@@ -79,6 +82,25 @@ class CodeChecker : RecordReporter {
     }
     if (!assignments_.emplace(r.method, std::move(values)).second)
       problem("method %u has code for these values of its symbols already", r.method);
+  }
+
+  // Since 1.5; before, there are none.
+  void check_calls(const Code& r) {
+    if (!range("calls", r.calls, view_.integers, "INTEGERS") || r.method >= view_.methods.size()) return;
+    if (r.calls.count % kCallNumbers != 0)
+      return problem("%u numbers for calls, a multiple of %u expected", r.calls.count, kCallNumbers);
+    const int64_t instructions = view_.methods[r.method].instructions.count;
+    for (uint32_t k = 0; k < r.calls.count; k += kCallNumbers) {
+      const auto number = [&](uint32_t i) { return view_.integers[r.calls.first + k + i]; };
+      const int64_t address = number(0), core = number(1), instruction = number(2);
+      if (address < 0 || address % kPacketBytes != 0 || address / kPacketBytes >= r.packets.count)
+        return problem("call %u of 0x%" PRIx64 ", which is no packet", k / kCallNumbers, address);
+      if (core < kAllCores || core >= kMaxCores)
+        return problem("call %u for core %" PRId64 ", -1 to %" PRId64 " expected", k / kCallNumbers, core,
+                       kMaxCores - 1);
+      if (instruction < 0 || instruction >= instructions)
+        return problem("call %u for instruction %" PRId64 " of %" PRId64, k / kCallNumbers, instruction, instructions);
+    }
   }
 
   // True if the packets equal those of the method's first code.

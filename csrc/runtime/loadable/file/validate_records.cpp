@@ -170,7 +170,7 @@ class RecordChecker : RecordReporter {
     optional_index("segment", r.segment, view_.segments, "SEGMENTS");
     bool operands = range("operands", r.operands, view_.operands, "OPERANDS", ATALLA_MAX_OPERANDS);
     range("iparams", r.iparams, view_.integers, "INTEGERS", ATALLA_MAX_PARAMS);
-    range("fparams", r.fparams, view_.doubles, "DOUBLES", ATALLA_MAX_PARAMS);
+    range("fparams", r.fparams, view_.doubles, "DOUBLES", ATALLA_MAX_FLOATS);
     if (r.kind == InstructionKind::kHostCall) {
       index("host call", r.callee, view_.host_calls, "HOST_CALLS");
       if (r.operands.count != 0 || r.iparams.count != 0 || r.fparams.count != 0 || r.n_outputs != 0 ||

@@ -9,9 +9,7 @@
 #include "runtime/loadable/file/regions.h"
 
 namespace atalla::runtime::loadable {
-namespace {
 
-// Throws Error (ATALLA_ERR_UNSUPPORTED) unless the device runs Atalla code and has the geometry that it is for.
 void check_runs_code(const Device& device) {
   const std::string name = "atalla:" + std::to_string(device.ordinal());
   if (isa_api() == nullptr)
@@ -33,7 +31,6 @@ void check_runs_code(const Device& device) {
                   " bytes. Choose another chip file, or the functional engine");
 }
 
-// That run the code, on this device.
 uint32_t cores_for(const Code& code, const Device& device) {
   constexpr uint32_t kLeastMinor = 4;  // which tells a program its cores
   if (code.version != kDividedCodeVersion) return 1;
@@ -43,8 +40,6 @@ uint32_t cores_for(const Code& code, const Device& device) {
                     " runs programs on one core only. Save the file for a chip of one core");
   return std::max(1u, device.properties().program_cores);
 }
-
-}  // namespace
 
 IsaProgram::IsaProgram(const View& view, Range packets, Device& device) {
   const std::byte* first = view.packets.data() + size_t{packets.first} * sizeof(Packet);

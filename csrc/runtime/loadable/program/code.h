@@ -21,6 +21,11 @@ struct CodePlaces {
   uint64_t state;
 };
 
+// Throws Error (ATALLA_ERR_UNSUPPORTED) unless the device runs Atalla code and has the geometry that it is for.
+void check_runs_code(const Device& device);
+// That run the code, on this device. Throws likewise.
+uint32_t cores_for(const Code& code, const Device& device);
+
 // Decoded packets.
 class IsaProgram {
  public:

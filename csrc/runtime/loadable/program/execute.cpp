@@ -124,6 +124,7 @@ MethodImage& Program::method_for(uint32_t index, const atalla_tensor* inputs) {
   const View& sizes = sized.instance->view;
   if (loaded.dynamic.plans_arena) make_room(sizes.methods[index].arena_bytes);
   sized.image = std::make_unique<MethodImage>(sizes, index, image_->kernels, image_->places(loaded.dynamic));
+  image_->charge(sizes, index, sized.instance->symbols, *sized.image, image_->constants);
   return *sized.image;
 }
 

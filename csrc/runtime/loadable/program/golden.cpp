@@ -117,13 +117,9 @@ class Verifier {
   }
 
   void fill(atalla_tensor& t, uint32_t input, std::vector<std::byte>& memory) {
-    uint32_t bytes = element_bytes(t.dtype);
-    uint64_t count = elements_of(t);
     double low = view_.doubles[golden_.bounds.first + 2 * input];
     double high = view_.doubles[golden_.bounds.first + 2 * input + 1];
-    std::vector<std::byte> dense(count * bytes);
-    golden_input(golden_.seed, input, t.dtype, low, high, count, dense.data());
-    for (uint64_t i = 0; i < count; ++i) std::copy_n(&dense[i * bytes], bytes, memory.data() + offset_of(t, i) * bytes);
+    fill_golden(golden_.seed, input, t, low, high, memory.data());
     t.addr = reinterpret_cast<uintptr_t>(memory.data());
   }
 
@@ -171,6 +167,14 @@ void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, doub
     Number number = complex ? Number{draw(2 * i), draw(2 * i + 1)} : Number{draw(i), 0};
     store_element(dtype, static_cast<std::byte*>(data) + i * bytes, number);
   }
+}
+
+void fill_golden(uint64_t seed, uint32_t input, const atalla_tensor& type, double low, double high, std::byte* memory) {
+  const uint32_t bytes = element_bytes(type.dtype);
+  const uint64_t count = elements_of(type);
+  std::vector<std::byte> dense(count * bytes);
+  golden_input(seed, input, type.dtype, low, high, count, dense.data());
+  for (uint64_t i = 0; i < count; ++i) std::copy_n(&dense[i * bytes], bytes, memory + offset_of(type, i) * bytes);
 }
 
 uint32_t verify(Program& program) {

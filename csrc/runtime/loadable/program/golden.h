@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/c_api/atalla_program.h"
+
 namespace atalla::runtime::loadable {
 
 class Program;
@@ -13,6 +15,9 @@ class Program;
 // Elements of input number `input`, in row-major order, of a dtype: uniform in [low, high), integers in [low, high].
 void golden_input(uint64_t seed, uint32_t input, uint8_t dtype, double low, double high, uint64_t elements,
                   void* data) noexcept;
+
+// The same in the layout of a tensor of `memory`, which has room for it.
+void fill_golden(uint64_t seed, uint32_t input, const atalla_tensor& type, double low, double high, std::byte* memory);
 
 // Runs every golden of a loaded program from its initial state and compares; the state is initial again afterwards.
 // Throws Error (ATALLA_ERR_FORMAT) with every difference; gives how many goldens were run.

@@ -13,6 +13,7 @@
 #include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/problems.h"
 #include "runtime/loadable/file/regions.h"
+#include "runtime/loadable/program/charges.h"
 
 namespace atalla::runtime::loadable {
 namespace {
@@ -204,6 +205,12 @@ void MethodImage::add_host_call(const View& view, const HostCall& call) {
   }
 }
 
+void MethodImage::set_charges(std::span<const uint32_t> charges) noexcept {
+  if (charges.size() != steps.size()) return;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].host_call == kNone) steps[i].desc->charge = charges[i];
+}
+
 void MethodImage::move_weight(uint32_t storage, uint64_t addr) noexcept {
   auto found = weight_patches_.find(storage);
   if (found == weight_patches_.end()) return;
@@ -223,6 +230,21 @@ std::string MethodImage::host_ops() const {
   std::string all;
   for (const std::string& op : ops) all += (all.empty() ? "" : ", ") + op;
   return all;
+}
+
+void Image::charge(const View& sized, uint32_t method, const std::vector<int64_t>& symbols, MethodImage& image,
+                   std::span<const std::byte> contents) const {
+  constexpr uint64_t kLeastPackets = 10'000'000, kPacketsPerCycle = 1000;  // of the model, far more than code takes
+  const auto code = codes[method].find(symbols);
+  if (code == codes[method].end()) return;
+  uint64_t packets = kLeastPackets;
+  for (const MethodImage::Step& step : image.steps) {
+    atalla_launch_record record{};
+    if (step.host_call == kNone &&
+        api().launch_estimate(device.handle(), step.desc, step.desc_bytes, &record) == ATALLA_OK)
+      packets += kPacketsPerCycle * record.cycles;
+  }
+  image.set_charges(charges_of_code(sized, code->second, device, {contents, &initial}, packets));
 }
 
 Places Image::places(const DynamicMethod& dynamic) const {
@@ -266,6 +288,32 @@ void place_launches(File& file, Image& image) {
 
 }  // namespace
 
+// Lets the launches of methods that have code be charged what the code takes.
+void charge_by_code(File& file, Image& image) {
+  const View& view = file.view();
+  image.codes.resize(view.methods.size());
+  bool fixed = false, sized = false;
+  for (uint32_t i = 0; i < view.code.size(); ++i) {
+    const Code code = view.code[i];
+    if (image.code_only[code.method] || code.calls.count == 0) continue;
+    std::vector<int64_t> symbols(code.symbols.count);
+    for (uint32_t k = 0; k < code.symbols.count; ++k) symbols[k] = view.integers[code.symbols.first + k];
+    (symbols.empty() ? fixed : sized) = true;
+    image.codes[code.method].emplace(std::move(symbols), code);
+  }
+  if (!fixed && !sized) return;
+  std::vector<std::byte> constants(view.constant_bytes);
+  file.read(SectionKind::kConstants, [&](size_t at, std::span<const std::byte> piece) {
+    std::copy(piece.begin(), piece.end(), constants.begin() + static_cast<std::ptrdiff_t>(at));
+  });
+  for (uint32_t m = 0; m < view.methods.size(); ++m) {
+    std::vector<int64_t> planned;
+    for (const uint32_t symbol : image.methods[m].dynamic.symbols) planned.push_back(view.symbols[symbol].value);
+    image.charge(view, m, planned, *image.methods[m].image, constants);
+  }
+  if (sized) image.constants = std::move(constants);
+}
+
 std::unique_ptr<Image> load(File& file, Device& device, uint32_t engines) {
   const View& view = file.view();
   auto image = std::make_unique<Image>(device, engines);
@@ -288,6 +336,7 @@ std::unique_ptr<Image> load(File& file, Device& device, uint32_t engines) {
         device.default_stream().memcpy_h2d(static_cast<std::byte*>(image->weights.data()) + at, piece.data(),
                                            piece.size());
     });
+  if (launches) charge_by_code(file, *image);
   file.release();
   return image;
 }

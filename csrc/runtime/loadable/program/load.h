@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -82,6 +83,8 @@ class MethodImage : public MethodPorts {
   // `kernels` are ids by index in KERNELS. The view must outlive the image.
   MethodImage(const View& view, uint32_t method, const std::vector<atalla_kernel>& kernels, const Places& places);
 
+  // By instruction: the numbers of charge_create for its launches; none for an empty vector.
+  void set_charges(std::span<const uint32_t> charges) noexcept;
   // Lets a storage of weights stand elsewhere.
   void move_weight(uint32_t storage, uint64_t addr) noexcept;
   // Names of the ops of all host calls, one a line.
@@ -132,6 +135,11 @@ struct Image {
   std::map<uint32_t, DeviceBuffer> spare;     // storage of weights -> the buffer that its next replacement may use
   std::vector<LoadedMethod> methods;
   std::vector<bool> code_only;  // methods that no launch computes
+  // What launches are charged that have code.
+  std::vector<std::map<std::vector<int64_t>, Code>> codes;  // by method and values of its symbols
+  std::vector<std::byte> constants;                         // of the code of methods with symbols, else empty
+  void charge(const View& sized, uint32_t method, const std::vector<int64_t>& symbols, MethodImage& image,
+              std::span<const std::byte> constants) const;
 
   Places places(const DynamicMethod& dynamic) const;
   // Calls f(MethodImage&) for all images of all methods.

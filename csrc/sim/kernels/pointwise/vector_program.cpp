@@ -80,7 +80,7 @@ atalla_status VectorProgram::decode_step(const char* kernel, const int64_t* word
   if (step.n_sources < 1 || step.n_sources > kProgramSources) return bad(kernel, "sources:", step.n_sources, 4);
   if (step.buffer >= n_buffers_) return bad(kernel, "buffer", step.buffer, n_buffers_ - 1);
   if (!is_dtype(compute) || is_complex(compute)) return bad(kernel, "dtype code", compute, ATALLA_BF16);
-  if (n_integers > ATALLA_MAX_PARAMS || n_floats > ATALLA_MAX_PARAMS || count < 2 + n_integers + n_floats) {
+  if (n_integers > ATALLA_MAX_PARAMS || n_floats > ATALLA_MAX_FLOATS || count < 2 + n_integers + n_floats) {
     return set_error(ATALLA_ERR_ARGUMENT, "the vector program ends in the parameters of step %d", number);
   }
   for (int k = 0; k < step.n_sources; ++k) {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from torch_atalla.isa.engine import Machine
+from torch_atalla.isa.engine import Machine, Stats
 from torch_atalla.isa.geometry import LANES
 from torch_atalla.isa.profile import Profile, profile
 from torch_atalla.loadable.errors import ExportError
@@ -35,10 +35,12 @@ UNWRITTEN = 0xFF  # bytes that are NaN as BF16
 
 @dataclass
 class CheckedRun:
-    """One run of the code: its outputs, what it stored on the way, and where its cycles went."""
+    """One run of the code: its outputs, what it stored on the way, and where its cycles went. The profile is that of
+    one core; whole: the statistics of all cores that the code is for."""
 
     outputs: list[torch.Tensor]
     profile: Profile
+    whole: Stats
     found: dict[str, torch.Tensor] = field(repr=False)  # values of the nodes, also those of mutable buffers in the end
     stray: str  # what is written where nothing may be, or ""
 
@@ -50,12 +52,14 @@ def check_network(
     *,
     seed: int = 0,
     timing: bool = False,
+    chip: int | None = None,
 ) -> CheckedRun:
     """Runs the code once, and compares every stored value with what the graph computes.
 
     inputs: CPU tensors in the order of the ports; by default the program's example inputs, or random numbers from
     `seed`. expected: outputs of another engine for these inputs; by default those of the exported program on the CPU.
-    timing: count cycles; without it, those of the profile are 0. Raises ExportError, which names the first graph node
+    timing: count cycles; without it, those of the profile are 0. chip: the number of the device whose chip counts them;
+    by default a chip that the code needs. Raises ExportError, which names the first graph node
     whose value differs by more than rounding explains (noise.py has the bound).
     """
     network = compiled.network
@@ -71,7 +75,8 @@ def check_network(
     values = dict(zip((port.name for port in network.inputs), given)) | compiled.constants
     values |= {name: state.tensor for name, state in compiled.captured.states.items()}
     wanted = {*stored, *results, *changed.values()}
-    run = _run(compiled, stored, changed, given, timing)
+    options = {"timing": timing, "chip": network.chip if chip is None else chip}
+    run = _run(compiled, stored, changed, given, options)
     if run.stray:
         raise ExportError(f"the chip code writes outside the memory of its program: {run.stray}")
     problems, wrong = [""], [""]
@@ -80,7 +85,7 @@ def check_network(
         for attempt in range(1 + WIDER):
             problems, wrong = _differences(network, run, expected, results, known, given_strides, bool(found))
             if not problems and not wrong:
-                _check_division(compiled, given, run)
+                run.whole = _check_division(compiled, given, run, options)
                 return run
             if attempt < WIDER:
                 widen(known, compiled.graph, values, found, seed + attempt)
@@ -89,14 +94,18 @@ def check_network(
     raise ExportError(f"the results of the chip code differ from the program's: {first}{more}")
 
 
-def _check_division(compiled: CompiledNetwork, given: Sequence[torch.Tensor], alone: CheckedRun) -> None:
-    """Raises ExportError unless all cores together give what one gave."""
+def _check_division(
+    compiled: CompiledNetwork, given: Sequence[torch.Tensor], alone: CheckedRun, options: Mapping[str, Any]
+) -> Stats:
+    """The statistics of all cores together. Raises ExportError unless they give what one gave."""
     cores = compiled.network.image.cores
     if cores == 1:
-        return
-    for number, (found, expected) in enumerate(zip(compiled.run(given, cores=cores).outputs, alone.outputs)):
+        return alone.profile.stats
+    together = compiled.run(given, cores=cores, **options)
+    for number, (found, expected) in enumerate(zip(together.outputs, alone.outputs)):
         if not torch.equal(*(x.reshape(-1).view(torch.uint8) for x in (found, expected))):
             raise ExportError(f"output {number} of the chip code differs on {cores} cores from what one core gives")
+    return together.stats
 
 
 def _differences(
@@ -215,13 +224,12 @@ def _run(
     stored: dict[str, Operand],
     changed: dict[str, str],
     inputs: Sequence[torch.Tensor],
-    timing: bool,
+    options: Mapping[str, Any],
 ) -> CheckedRun:
     """stored: the operands of the nodes to read, each after the call that completes it. changed: mutable buffer -> the
     node of its new value."""
     network = compiled.network
     placed = place_network(network, inputs, fill=UNWRITTEN)
-    options: dict[str, Any] = {"timing": timing, "chip": network.chip}
     machine = Machine(compiled.code, placed.memory, args=(placed.table,), dram_bytes=placed.dram_bytes, **options)
     unwritten = np.full((SCRATCH_ROWS, LANES), np.nan, np.float32)
     for sid in range(2):
@@ -241,7 +249,7 @@ def _run(
     found = {name: read[name] for name in stored if name in read}
     for state, node in changed.items():
         found[node] = placed.output(network.states[state][0], machine.dram)
-    return CheckedRun(outputs, profiled, found, _stray_writes(placed, machine))
+    return CheckedRun(outputs, profiled, profiled.stats, found, _stray_writes(placed, machine))
 
 
 def _stray_writes(placed: Placed, machine: Machine) -> str:

@@ -11,7 +11,9 @@ from torch_atalla.loadable.file.code_section import CodeSection, MethodCode, Rel
 from torch_atalla.loadable.file.format import Region
 
 from ...linearize.partition import source_of
+from ...program.ir import LinearProgram
 from .build import CompiledNetwork
+from .decisions import call_instructions
 from .network import Network
 
 
@@ -35,8 +37,9 @@ def method_code(
     states: Sequence[str] = (),
     constants: int = 0,
     symbols: tuple[int, ...] = (),
+    program: LinearProgram | None = None,
 ) -> MethodCode:
-    """states: the file's mutable buffers in their order. constants: bytes of those that stand before the network's.
+    """program: the method's launches, which the calls name. states: the file's mutable buffers in their order. constants: bytes of those that stand before the network's.
     symbols: the values of the method's symbols that the network is for."""
     words, found = network.image.table_words()
     places: dict[str, tuple[Region, int, int]] = {"table": (Region.TABLE, 0, 0)}
@@ -49,4 +52,9 @@ def method_code(
     for word, address in found:
         region, index, offset = places[address.region]
         relocations.append((word, region, index, offset + address.offset))
-    return MethodCode(method, code, words, relocations, network.arena_bytes, symbols, network.image.cores > 1)
+    calls = list[int]()
+    if program is not None:
+        for call, instruction in zip(network.image.calls, call_instructions(program, network), strict=True):
+            calls += (network.image.functions[call.function].address, call.core, instruction)
+    divided = network.image.cores > 1
+    return MethodCode(method, code, words, relocations, network.arena_bytes, symbols, divided, tuple(calls))

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sim/device/charges.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+
+#include "sim/abi/error.h"
+
+namespace atalla::sim {
+namespace {
+
+bool same(const LaunchCharge& a, const LaunchCharge& b) {
+  return a.time == b.time && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written && a.macs == b.macs &&
+         memcmp(&a.energy, &b.energy, sizeof a.energy) == 0;
+}
+
+}  // namespace
+
+atalla_status Charges::add(const atalla_launch_charge& given, uint32_t* number) {
+  for (const uint64_t busy : {given.sdma_cycles, given.vector_cycles, given.array_cycles}) {
+    if (busy > given.cycles) {
+      return set_error(ATALLA_ERR_ARGUMENT, "a unit works for %" PRIu64 " cycles of a launch of %" PRIu64, busy,
+                       given.cycles);
+    }
+  }
+  LaunchCharge made;
+  made.time.cycles = given.cycles;
+  made.time.sdma_cycles = given.sdma_cycles;
+  made.time.vector_cycles = given.vector_cycles;
+  made.time.array_cycles = given.array_cycles;
+  made.time.scratchpad_bytes = given.scratchpad_bytes;
+  made.bytes_read = given.dram_bytes_read;
+  made.bytes_written = given.dram_bytes_written;
+  made.macs = given.macs;
+  made.energy = given.energy;
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(charges_.begin(), charges_.end(), [&](const LaunchCharge& known) { return same(known, made); });
+  *number = static_cast<uint32_t>(found - charges_.begin()) + 1;
+  if (found == charges_.end()) {
+    charges_.push_back(made);
+    count_.store(static_cast<uint32_t>(charges_.size()), std::memory_order_release);
+  }
+  return ATALLA_OK;
+}
+
+LaunchCharge Charges::operator[](uint32_t number) const {
+  const std::lock_guard lock(mutex_);
+  return charges_[number - 1];
+}
+
+}  // namespace atalla::sim
