@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A loadable's Atalla code in a machine with DRAM of its own: for profiles and traces, without a device."""
+"""A loadable's Atalla code in a machine with DRAM of its own: for profiles and traces."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ALIGNMENT = 4096  # of a region, and least distance to the next: a tile may tou
 
 class CodeMachine:
     """One run of the code of a method, with the sizes that the file is written for: of bounded ones, the largest.
-    Mutable buffers have their initial values.
+    Mutable buffers have their initial values. One core runs the code, also of several.
 
     method: name; None: the first method. inputs: CPU tensors in the order of the method's inputs; None: random numbers,
-    and 0 for integers. Raises ValueError if the method has no Atalla code, or for inputs that do not match.
+    and 0 for integers. chip: the device whose chip runs the code; None: the built-in one. Raises ValueError if the method has no Atalla code, or for inputs that do not match.
 
         run = CodeMachine("model.atl")
         print(run.profile())
@@ -45,6 +45,7 @@ class CodeMachine:
         *,
         method: str | None = None,
         seed: int = 0,
+        chip: int | None = 0,
     ) -> None:
         data, content = describe(os.fspath(path)), Path(path).read_bytes()  # describe validates
         names = [record["name"] for record in data["methods"]]
@@ -72,7 +73,7 @@ class CodeMachine:
             end += (-(-len(value) // _ALIGNMENT) + 1) * _ALIGNMENT
         contents[Region.TABLE, 0] = self._table(code)
         memory = {self._places[region]: value for region, value in contents.items()}
-        self.machine = Machine(code.program(), memory, args=(self._places[Region.TABLE, 0],), dram_bytes=end)
+        self.machine = Machine(code.program(), memory, args=(self._places[Region.TABLE, 0],), dram_bytes=end, chip=chip)
         sites = load_calls(data["metadata"], method_key(KEY, name, number))
         self.calls = list(zip(call_addresses(code, len(sites)), sites))
 

@@ -6,7 +6,6 @@ R.views.overview = {
     const { facts, coverage, losses, program } = R.doc;
     const rows = Object.entries(facts);
     if (coverage) rows.push(["Ops on the chip", percent(coverage.ops)], ["FLOPs on the chip", percent(coverage.flops)]);
-    if (R.doc.code) rows.push(["Cycles as Atalla code", number(R.doc.code.cycles)], ["Energy as Atalla code", joules(R.doc.code.joules)]);
     section.append(el("dl", { class: "facts" }, rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
     section.append(el("h2", {}, "Largest losses"));
     for (const loss of losses.slice(0, 3)) {
