@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import tomllib
+import warnings
 from typing import Any
 
 from .device.html_table import html_table
@@ -51,6 +54,69 @@ def set_num_threads(threads: int) -> None:
 def get_num_threads() -> int:
     """Return the number of host threads of the functional engine."""
     return _C.get_threads()
+
+
+class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabled
+    """Say what tells the cycles of launches; as a context manager or decorator, for a time.
+
+    Args:
+        name: "model" (default): the chip's model of launches (docs/concepts/timing.md), an estimate without their code. "code": the code of each kind of launch is generated when it is first launched, and run once;
+            launches take what it takes. The first launch of a kind then needs about 10 ms more. In other floating-point
+            dtypes than bfloat16, cycles are those of bfloat16 times the ratio of the elements' bytes. The model tells
+            launches without code: complex numbers, operands in scratchpads, some kernels. `telemetry.counters()` gives the
+            cycles that an assumption or the model tells as `assumed_cycles`.
+
+    Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that a
+    process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.before = name, _clock[0]
+        _set_clock(name)
+
+    def __enter__(self) -> clock:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _set_clock(self.before)
+
+
+def get_clock() -> str:
+    """Return what tells the cycles of launches: "model" or "code"."""
+    return _clock[0]
+
+
+def unknown_costs() -> dict[str, str]:
+    """Return why the clock "code" has left launches to the model, by kernel."""
+    return dict(_provider().reasons)
+
+
+def clock_of_environment() -> None:
+    """Set the clock that ATALLA_CLOCK names; another name gives a warning."""
+    name = os.environ.get("ATALLA_CLOCK") or "model"
+    if name not in _CLOCKS:
+        warnings.warn(f"ATALLA_CLOCK: expected model or code, got {name}; using model", stacklevel=2)
+    else:
+        _set_clock(name)
+
+
+_CLOCKS = ("model", "code")
+_clock = ["model"]
+
+
+def _set_clock(name: str) -> None:
+    if name not in _CLOCKS:
+        raise ValueError(f'chip.clock: expected "model" or "code", got {name!r}')
+    if name != _clock[0]:
+        _provider().set(name == "code")
+        _clock[0] = name
+
+
+@functools.lru_cache(maxsize=1)
+def _provider() -> Any:
+    from .compiler.targets.chip.provider import Provider  # imported lazily: only the clock "code" needs the compiler
+
+    return Provider()
 
 
 def engine(name: str, *, missing: str = "error") -> Any:

@@ -32,6 +32,7 @@ class Counters:
     host_bytes_to_device: int
     host_bytes_from_device: int
     macs: int
+    assumed_cycles: int  # of `cycles`, those that the model or an assumption tells, not the launches' code (chip.clock)
     energy: Energy  # standby and leakage over the clock, also while no work ran
 
     @property

@@ -117,14 +117,14 @@ class DeviceLibrary:
 
 def device_library() -> DeviceLibrary:
     """The library that stands behind the devices."""
-    path, api = device_library_path(), _device_api()
+    path, api = device_library_path(), device_api()
     isa = getattr(ctypes.CDLL(path), "atalla_sim_kernel_isa", None)
     if isa is not None:
         isa.restype = ctypes.c_char_p
     return DeviceLibrary(path, (api.abi_major, api.abi_minor), isa().decode() if isa is not None else None)
 
 
-def _device_api() -> c_abi.atalla_api:
+def device_api() -> c_abi.atalla_api:
     api = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
     if api is None:
         raise RuntimeError(f"{device_library_path()} does not speak version {c_abi.ATALLA_ABI_MAJOR} of the device ABI")
@@ -133,19 +133,19 @@ def _device_api() -> c_abi.atalla_api:
 
 def device_error() -> str:
     """The text of the latest error of the device library in this thread."""
-    return str(_device_api().last_error().decode())
+    return str(device_api().last_error().decode())
 
 
 def kernel_id(name: str) -> int | None:
     """The kernel's number in the device library of this process; None when it has no such kernel."""
     kernel = ctypes.c_uint32()
-    found = _device_api().kernel_lookup(name.encode(), ctypes.byref(kernel)) == 0
+    found = device_api().kernel_lookup(name.encode(), ctypes.byref(kernel)) == 0
     return kernel.value if found else None
 
 
 def kernel_info(name: str) -> tuple[int, int] | None:
     """Version and mask of compute dtype codes of a kernel of the device library; None when it has no such kernel."""
-    api, kernel = _device_api(), kernel_id(name)
+    api, kernel = device_api(), kernel_id(name)
     if kernel is None:
         return None
     info = c_abi.atalla_kernel_info(struct_size=ctypes.sizeof(c_abi.atalla_kernel_info))

@@ -105,8 +105,8 @@ class LoadableReport:
             f"(at least {self.scratchpad_lower_bound:,} are needed); {self.cores} core{'s' if self.cores > 1 else ''}"
         )
         if self.code and sum(self.method_cycles):
-            cycles = f"{sum(self.method_cycles):,} cycles of the code ({self.predicted_cycles:,} in the model of launches)"
-            return [f"schedule    {cycles}; {kept}"]
+            cycles = f"{sum(self.method_cycles):,} cycles of the code"
+            return [f"schedule    {cycles} ({self.predicted_cycles:,} in the model of launches); {kept}"]
         saved = 1 - self.predicted_cycles / self.baseline_cycles
         wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
         checked = ", as simulated" if self.launch_cycles else ""

@@ -43,6 +43,7 @@ py::dict counters(int ordinal) {
   d["host_bytes_to_device"] = c.host_bytes_to_device;
   d["host_bytes_from_device"] = c.host_bytes_from_device;
   d["macs"] = c.macs;
+  d["assumed_cycles"] = c.assumed_cycles;
   d["energy"] = energy_parts(c.energy);
   return d;
 }

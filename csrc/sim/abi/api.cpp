@@ -78,6 +78,7 @@ constexpr atalla_api kApi = {
     .meeting_arrival = api::meeting_arrival,
     .meeting_tell = api::meeting_tell,
     .charge_create = api::charge_create,
+    .charge_provider_set = api::charge_provider_set,
 };
 
 }  // namespace

@@ -189,7 +189,15 @@ typedef struct atalla_launch_charge {
   uint64_t dram_bytes_written;
   uint64_t macs;
   atalla_energy energy;  // without standby and leakage
+  uint32_t assumed;      // 1: the code is that of another dtype, and an assumption makes it this one's
+  uint32_t reserved;
 } atalla_launch_charge;
+
+// 1.6: gives what a launch takes whose descriptor names no charge, by running its code; the launch's overhead is added.
+// Another status than ATALLA_OK leaves it to the model. Called once for each kind of launch of a device, on the thread
+// that submits it, which holds no lock of the library.
+typedef atalla_status (*atalla_charge_provider)(void* context, int32_t ordinal, const atalla_launch_desc*,
+                                                size_t desc_bytes, atalla_launch_charge*);
 
 typedef struct atalla_counters {
   uint32_t struct_size;
@@ -208,6 +216,7 @@ typedef struct atalla_counters {
   uint64_t clock;  // 1.1: cycle at which all work submitted so far ends; a reset leaves it
   // 1.3: of all work; standby and leakage over the clock's cycles since the device was opened or the counters reset
   atalla_energy energy;
+  uint64_t assumed_cycles;  // 1.6: of `cycles`, those of launches that the model or an assumption tells, not their code
 } atalla_counters;
 
 // 1.3: the energy of a launch is in its work record.
@@ -403,6 +412,9 @@ typedef struct atalla_api {
 
   // 1.6: a charge for the launches of this device that name it, also in launch_estimate. Equal ones have one number.
   atalla_status (*charge_create)(atalla_device, const atalla_launch_charge*, uint32_t* charge);
+  // 1.6: of all devices, from the next launch on; null: none, and the model tells. Charges that a provider gave are
+  // kept, and count again when one is set again.
+  atalla_status (*charge_provider_set)(atalla_charge_provider, void* context);
 } atalla_api;
 
 // The symbol that each device library exports. atalla_isa.h and atalla_schedule.h declare others, which it may lack.

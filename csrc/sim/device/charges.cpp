@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <utility>
 
 #include "sim/abi/error.h"
 
@@ -12,18 +13,10 @@ namespace {
 
 bool same(const LaunchCharge& a, const LaunchCharge& b) {
   return a.time == b.time && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written && a.macs == b.macs &&
-         memcmp(&a.energy, &b.energy, sizeof a.energy) == 0;
+         a.assumed == b.assumed && memcmp(&a.energy, &b.energy, sizeof a.energy) == 0;
 }
 
-}  // namespace
-
-atalla_status Charges::add(const atalla_launch_charge& given, uint32_t* number) {
-  for (const uint64_t busy : {given.sdma_cycles, given.vector_cycles, given.array_cycles}) {
-    if (busy > given.cycles) {
-      return set_error(ATALLA_ERR_ARGUMENT, "a unit works for %" PRIu64 " cycles of a launch of %" PRIu64, busy,
-                       given.cycles);
-    }
-  }
+LaunchCharge charge_from(const atalla_launch_charge& given) {
   LaunchCharge made;
   made.time.cycles = given.cycles;
   made.time.sdma_cycles = given.sdma_cycles;
@@ -34,6 +27,37 @@ atalla_status Charges::add(const atalla_launch_charge& given, uint32_t* number) 
   made.bytes_written = given.dram_bytes_written;
   made.macs = given.macs;
   made.energy = given.energy;
+  made.assumed = given.assumed != 0;
+  return made;
+}
+
+std::mutex provider_mutex;
+ChargeProvider provider;
+
+}  // namespace
+
+std::atomic<uint32_t> charge_epoch_counter{0};
+
+void set_charge_provider(atalla_charge_provider function, void* context) {
+  const std::lock_guard lock(provider_mutex);
+  provider = {function, context};
+  const uint32_t epoch = charge_epoch();
+  charge_epoch_counter.store((epoch | 1) + 1 + (function != nullptr), std::memory_order_release);
+}
+
+ChargeProvider charge_provider() {
+  const std::lock_guard lock(provider_mutex);
+  return provider;
+}
+
+atalla_status Charges::add(const atalla_launch_charge& given, uint32_t* number) {
+  for (const uint64_t busy : {given.sdma_cycles, given.vector_cycles, given.array_cycles}) {
+    if (busy > given.cycles) {
+      return set_error(ATALLA_ERR_ARGUMENT, "a unit works for %" PRIu64 " cycles of a launch of %" PRIu64, busy,
+                       given.cycles);
+    }
+  }
+  const LaunchCharge made = charge_from(given);
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(charges_.begin(), charges_.end(), [&](const LaunchCharge& known) { return same(known, made); });
@@ -48,6 +72,29 @@ atalla_status Charges::add(const atalla_launch_charge& given, uint32_t* number) 
 LaunchCharge Charges::operator[](uint32_t number) const {
   const std::lock_guard lock(mutex_);
   return charges_[number - 1];
+}
+
+void Charges::learn(std::string kind, const atalla_launch_charge* given) {
+  std::optional<LaunchCharge> made;
+  if (given != nullptr) {
+    made = charge_from(*given);
+    made->time.cycles += overhead_;
+    for (uint64_t* busy : {&made->time.sdma_cycles, &made->time.vector_cycles, &made->time.array_cycles})
+      *busy = std::min(*busy, made->time.cycles);
+  }
+  const std::lock_guard lock(mutex_);
+  kinds_.emplace(std::move(kind), made);
+}
+
+bool Charges::knows(const std::string& kind) const {
+  const std::lock_guard lock(mutex_);
+  return kinds_.contains(kind);
+}
+
+std::optional<LaunchCharge> Charges::find(const std::string& kind) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? std::nullopt : found->second;
 }
 
 }  // namespace atalla::sim

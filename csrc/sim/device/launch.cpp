@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "sim/abi/dtype.h"
 #include "sim/abi/error.h"
@@ -285,8 +286,42 @@ atalla_status check_charge(const Device& device, const atalla_launch_desc& desc)
                    device.kernels()[desc.kernel].name, desc.charge, static_cast<int>(device.ordinal()), count);
 }
 
+// All on which its code depends: not addresses, but which operands are one.
+void add_kind(const Device& device, const atalla_launch_desc& desc, std::string* kind) {
+  const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
+  add(desc.kernel);
+  add(desc.n_outputs);
+  add(desc.n_operands);
+  add(desc.compute_dtype);
+  add(desc.cores);
+  constexpr int kDrawn = 2;  // seed and offset
+  for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) add(desc.iparams[k]);
+  add(desc.fparams);
+  for (int i = 0; i < desc.n_operands; ++i) {
+    const atalla_operand& operand = desc.operands[i];
+    int first = 0;
+    while (desc.operands[first].addr != operand.addr) ++first;
+    add(operand.dtype);
+    add(operand.ndim);
+    add(operand.immediate);
+    add(static_cast<uint8_t>(operand.addr == 0));
+    add(first);
+    if (operand.immediate != 0) {
+      kind->append(reinterpret_cast<const char*>(operand.sizes), 2 * sizeof operand.sizes[0]);
+      continue;
+    }
+    kind->append(reinterpret_cast<const char*>(operand.sizes), operand.ndim * sizeof operand.sizes[0]);
+    kind->append(reinterpret_cast<const char*>(operand.strides), operand.ndim * sizeof operand.strides[0]);
+  }
+}
+
 LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
   if (desc.charge != 0) return device.charges()[desc.charge];
+  if ((charge_epoch() & 1) && resident_operands(device, desc) == 0) {
+    std::string kind;
+    add_kind(device, desc, &kind);
+    if (const auto known = device.charges().find(kind)) return *known;
+  }
   Cost cost(device.geometry());
   device.kernels()[desc.kernel].cost(desc, cost);
   EnergyEvents events = EnergyModel::computed(cost, desc.compute_dtype);
@@ -300,6 +335,14 @@ LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
 }
 
 }  // namespace
+
+bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes, std::string* kind) {
+  const atalla_launch_desc* whole = nullptr;
+  if (complete(device.kernels(), desc, desc_bytes, &whole) != ATALLA_OK || whole->charge != 0) return false;
+  if (resident_operands(device, *whole) != 0) return false;  // code of a launch alone keeps nothing
+  add_kind(device, *whole, kind);
+  return true;
+}
 
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
                            atalla_launch_work* work) {
@@ -339,6 +382,7 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
 
 atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                      LaunchMemo* memo, StreamClock* clock) {
+  memo->enter(charge_epoch());
   if (const KnownLaunch* known = memo->find(desc, desc_bytes)) {
     void* data[ATALLA_MAX_OPERANDS];
     if (bind_known(*desc, *known, data)) [[likely]] {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"
@@ -30,6 +31,10 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
 // *energy is that of its work record, unless it is null.
 atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy);
+
+// Appends to *kind what the device's charges of launches go by: everything on which the code of a launch depends. False
+// for a launch that is malformed, or names its charge.
+bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes, std::string* kind);
 
 // How much work the launch is; fills all of *work but struct_size.
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,

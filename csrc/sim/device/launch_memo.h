@@ -49,11 +49,19 @@ class LaunchMemo {
   void keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge);
   // Of another device, whose charges differ.
   void forget();
+  // Forgets the launches of another epoch (charges.h).
+  void enter(uint32_t epoch) {
+    if (epoch == epoch_) [[likely]]
+      return;
+    forget();
+    epoch_ = epoch;
+  }
 
  private:
   static constexpr size_t kEntries = 64;
   static size_t place_of(const atalla_launch_desc& desc);
   std::unique_ptr<KnownLaunch[]> entries_;  // null without memory for it
+  uint32_t epoch_ = 0;
 };
 
 }  // namespace atalla::sim

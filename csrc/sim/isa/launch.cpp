@@ -31,6 +31,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   atalla_isa_stats found;
   machine.stats(&found);
   LaunchCharge charged;
+  charged.assumed = false;
   charged.bytes_read = found.dram_bytes_read;
   charged.bytes_written = found.dram_bytes_written;
   charged.macs = found.macs;

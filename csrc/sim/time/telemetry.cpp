@@ -91,6 +91,7 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
   ++launches_;
   counters_.launches += 1;
   counters_.cycles += charge.time.cycles;
+  if (charge.assumed) counters_.assumed_cycles += charge.time.cycles;
   counters_.sdma_cycles += charge.time.sdma_cycles;
   counters_.vector_cycles += charge.time.vector_cycles;
   counters_.array_cycles += charge.time.array_cycles;

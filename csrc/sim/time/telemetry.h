@@ -27,6 +27,7 @@ struct LaunchCharge {
   uint64_t bytes_written = 0;
   uint64_t macs = 0;
   atalla_energy energy{};  // without standby and leakage
+  bool assumed = true;     // no code tells
 };
 
 // All that a chip knows of a copy when it charges its own part.

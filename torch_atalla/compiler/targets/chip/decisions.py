@@ -17,7 +17,9 @@ def decisions(program: LinearProgram, network: Network) -> Decisions:
     counts as one of one core."""
     kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
     places = counterparts(program, network)
-    own, found = (Counter(x.node for x in some) for some in (program.instructions, (i.launch for i in network.launches)))
+    own, found = (
+        Counter(x.node for x in some) for some in (program.instructions, (i.launch for i in network.launches))
+    )
     buffers, cores = set(), [1] * len(program.instructions)
     for place, item in zip(places, network.launches):
         if own[item.launch.node] == found[item.launch.node]:
