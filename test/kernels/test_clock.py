@@ -23,9 +23,9 @@ from torch_atalla import telemetry
 OVERHEAD = torch_atalla.chip.config()["launch"]["overhead_cycles"]["value"]
 # Ops whose code is of each kind: vector unit, array, rows, reductions, scalar core, sorting, indices.
 OPS = """
-_log_softmax abs amax argmax avg_pool2d bmm clamp.Tensor cummax cumprod div.Tensor elu erf exp flip floor gather gt.Tensor
-index_select le.Scalar maximum mul.Tensor native_layer_norm neg pow.Tensor_Scalar prod.dim_int relu remainder.Tensor rsqrt
-sigmoid sin sort sub.Tensor sum tanh topk triu
+_log_softmax abs amax argmax avg_pool2d bmm clamp.Tensor cummax cumprod div.Tensor elu erf exp flip floor gather
+gt.Tensor index_select le.Scalar maximum mul.Tensor native_layer_norm neg pow.Tensor_Scalar prod.dim_int relu
+remainder.Tensor rsqrt sigmoid sin sort sub.Tensor sum tanh topk triu
 """.split()
 
 

@@ -120,7 +120,7 @@ def _decomposed() -> None:
         return *found, *running
 
     def nothing_saved(result: Any, source: Any) -> Any:
-        return result[0].contiguous(), source.new_empty((0,))
+        return result[0].contiguous(), source.new_empty((0,) if source.dim() else ())
 
     adapt(aten.native_layer_norm.default, statistics_of_layers)  # of dynamic sizes; see _statistics
     adapt(aten.native_group_norm.default, statistics)

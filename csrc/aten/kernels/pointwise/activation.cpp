@@ -16,8 +16,9 @@ const PointwiseKernel kPreluBackward{"pointwise._prelu_kernel_backward", kFloati
 
 }  // namespace
 
-// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. The
-// first is contiguous whatever the strides of `self`, as on the CPU.
+// The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. Of one
+// number it is 0, without dimensions: vmap brings the operands of the gradient to the largest rank of them. The first is
+// contiguous whatever the strides of `self`, as on the CPU.
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output, Tensor& buffer) {
   output.resize_(self.sizes());  // without a warning, as upstream
   auto iterator = unary_iterator(output, self);
@@ -25,7 +26,8 @@ std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor&
   return {output, buffer};
 }
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor& self) {
-  Tensor output = at::empty(self.sizes(), self.options()), buffer = at::empty({0}, self.options());
+  Tensor output = at::empty(self.sizes(), self.options()), buffer;
+  buffer = self.dim() == 0 ? at::zeros({}, self.options()) : at::empty({0}, self.options());
   log_sigmoid_forward_out(self, output, buffer);
   return {output, buffer};
 }

@@ -27,10 +27,16 @@ def glu(ctx: LoweringContext, node: torch.fx.Node, *, self: Value, dim: int) -> 
 
 @lowers("log_sigmoid_forward.default", dtypes=FLOATING)
 def log_sigmoid_forward(ctx: LoweringContext, node: torch.fx.Node, *, self: Value) -> tuple[Value, Value | None]:
-    """The second result, which upstream keeps for the gradient, is empty."""
+    """The second result, which upstream keeps for the gradient, is empty, or 0 of one number."""
     out = ctx.new_value(torch.empty_like(node.meta["val"][0], device="meta"))
     launch_formula(ctx, node, out, [self], [])
     buffer = node.meta["val"][1]
-    if reads(node, 1) and tuple(buffer.shape) != (0,):
+    if not reads(node, 1):
+        return out, None
+    if tuple(buffer.shape) == (0,):
+        return out, ctx.empty((0,), buffer.dtype)
+    if buffer.ndim:
         raise NotNativeError("the buffer for the gradient is empty on the chip")
-    return out, ctx.empty((0,), buffer.dtype) if reads(node, 1) else None
+    zero = ctx.new_value(torch.empty_like(buffer, device="meta"))
+    ctx.fill(zero, 0)
+    return out, zero
