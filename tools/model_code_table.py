@@ -36,8 +36,8 @@ from torch_atalla.loadable.code_machine import CodeMachine  # noqa: E402
 
 BEGIN, END = "<!-- code: begin -->", "<!-- code: end -->"
 HEAD = (
-    "| architecture | calls | on the scalar core | packets run | cycles | reported | model | energy | of them scalar core | "
-    "DMA bytes | cosine | CPU in bfloat16 |\n| --- |" + " ---: |" * 11
+    "| architecture | calls | on the scalar core | packets run | cycles | reported | model | energy | of them scalar "
+    "core | DMA bytes | cosine | CPU in bfloat16 |\n| --- |" + " ---: |" * 11
 )
 SLACK = 0.0005  # by which the cosine may be below the CPU's
 

@@ -60,14 +60,15 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
     """Say what tells the cycles of launches; as a context manager or decorator, for a time.
 
     Args:
-        name: "model" (default): the chip's model of launches (docs/concepts/timing.md), an estimate without their code. "code": the code of each kind of launch is generated when it is first launched, and run once;
-            launches take what it takes. The first launch of a kind then needs about 10 ms more. In other floating-point
-            dtypes than bfloat16, cycles are those of bfloat16 times the ratio of the elements' bytes. The model tells
-            launches without code: complex numbers, operands in scratchpads, some kernels. `telemetry.counters()` gives the
+        name: "model" (default): the chip's model of launches (docs/concepts/timing.md), an estimate without their code.
+            "code": the code of each kind of launch is generated when it is first launched, and run once; launches take
+            what it takes. The first launch of a kind then needs about 10 ms more. In other floating-point dtypes than
+            bfloat16, cycles are those of bfloat16 times the ratio of the elements' bytes. The model tells launches
+            without code: complex numbers, operands in scratchpads, some kernels. `telemetry.counters()` gives the
             cycles that an assumption or the model tells as `assumed_cycles`.
 
-    Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that a
-    process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
+    Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that
+    a process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
     """
 
     def __init__(self, name: str) -> None:

@@ -31,7 +31,8 @@ class CodeMachine:
     Mutable buffers have their initial values. One core runs the code, also of several.
 
     method: name; None: the first method. inputs: CPU tensors in the order of the method's inputs; None: random numbers,
-    and 0 for integers. chip: the device whose chip runs the code; None: the built-in one. Raises ValueError if the method has no Atalla code, or for inputs that do not match.
+    and 0 for integers. chip: the device whose chip runs the code; None: the built-in one. Raises ValueError if the
+    method has no Atalla code, or for inputs that do not match.
 
         run = CodeMachine("model.atl")
         print(run.profile())

@@ -39,8 +39,9 @@ def method_code(
     symbols: tuple[int, ...] = (),
     program: LinearProgram | None = None,
 ) -> MethodCode:
-    """program: the method's launches, which the calls name. states: the file's mutable buffers in their order. constants: bytes of those that stand before the network's.
-    symbols: the values of the method's symbols that the network is for."""
+    """program: the method's launches, which the calls name. states: the file's mutable buffers in their order.
+    constants: bytes of those that stand before the network's. symbols: the values of the method's symbols that the
+    network is for."""
     words, found = network.image.table_words()
     places: dict[str, tuple[Region, int, int]] = {"table": (Region.TABLE, 0, 0)}
     places |= {port.region: (Region.INPUT, i, 0) for i, port in enumerate(network.inputs)}
