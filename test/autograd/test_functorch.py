@@ -78,6 +78,16 @@ class TestTransforms(DeviceTestCase):
         self.both(vmap(lambda a, k: a.index_put((k,), torch.ones(2, 3, device=a.device))), x, i)
         self.both(vmap(lambda a, k: a.scatter_add(0, k[:, None].expand(2, 3), a[:2])), x, i)
 
+    def test_gradients_alone(self, device):
+        """Whose batch is none of the operands'."""
+        x, tangents = torch.tensor(0.3, device=device), torch.ones(2, device=device)
+        sigmoid = torch.nn.functional.logsigmoid
+        found, slope = vmap(lambda t: jvp(sigmoid, (x,), (t,)))(tangents)
+        self.assertEqual((found.shape, slope.shape), ((2,), (2,)))
+        points, others = torch.rand(4, 2, device=device), torch.rand(3, 2, device=device)
+        with self.assertRaisesRegex(RuntimeError, "vmap over the gradient alone is not supported"):
+            jacrev(lambda p: torch.cdist(p, others))(points)
+
     def test_value_dependent_control_is_refused(self, device):
         with self.assertRaisesRegex(RuntimeError, "data-dependent control flow|call .item"):
             vmap(lambda t: t if t.sum() > 0 else -t)(torch.randn(3, 2, device=device))

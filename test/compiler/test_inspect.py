@@ -39,7 +39,7 @@ class TestInspect(TestCase):
             printed(*models.seed_models()["relu_matmul_softmax"]),
             """\
 model       ReluMatmulSoftmax
-format      1.4, needs driver 1.0
+format      1.5, needs driver 1.0
 written by  torch_atalla 0.2.0, torch N
 file        N bytes
 estimate    N cycles, N J
@@ -96,7 +96,7 @@ coverage
             printed(models.HostOpInTheMiddle(), (torch.randn(3, 5),)),
             """\
 model       HostOpInTheMiddle
-format      1.4, needs driver 1.0
+format      1.5, needs driver 1.0
 written by  torch_atalla 0.2.0, torch N
 file        N bytes
 estimate    N cycles, N J

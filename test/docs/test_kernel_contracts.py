@@ -155,7 +155,7 @@ class TestTable(unittest.TestCase):
         text = kernels_cpp.parameters(self.table)
         self.assertIn("using ConvolutionPackedParameters = ConvolutionFusedParameters;", text)
         self.assertIn("p.alpha.imaginary = desc.fparams[6];", text)
-        self.assertIn("desc->iparams[5] = scalars[5].integer;", text)
+        self.assertIn("desc->iparams[4] = scalars[4].integer;", text)
         self.assertIn("desc->iparams[9] = dilation[2];", text)
 
     def test_random_kernels_have_their_source_in_one_place(self):

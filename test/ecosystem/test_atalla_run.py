@@ -173,7 +173,7 @@ class TestAtallaRun(TestCase):
 
     def test_information(self):
         text = run(RUN, self.path, "--info")
-        for part in ("format 1.4", "input   x: [1 to 8, 3] <f4", "parameter scale: [3] <f4", "state total: [3] <f4"):
+        for part in ("format 1.5", "input   x: [1 to 8, 3] <f4", "parameter scale: [3] <f4", "state total: [3] <f4"):
             self.assertIn(part, text)
         self.assertEqual(json.loads(run(RUN, self.path, "--describe"))["states"][0]["name"], "total")
         self.assertIn("1 golden output as expected", run(RUN, self.path, "--verify"))

@@ -35,7 +35,7 @@ def losses(spans: Sequence[Span], limit: Limits, cycles: int) -> list[Loss]:
         busy = {unit: getattr(span, unit)[2] for unit in ("sdma", "vector", "array")}
         longest = max(busy, key=lambda unit: busy[unit])
         useful = min(span.macs / limit.array, busy[longest])
-        overhead = min(limit.overhead, span.alone)
+        overhead = min(limit.overhead, span.alone - busy[longest])  # launches with code have none of their own
         lost["overhead"][i] = overhead
         lost[longest][i] = round(busy[longest] - useful)
         lost["fill"][i] = max(span.alone - overhead - busy[longest], 0)

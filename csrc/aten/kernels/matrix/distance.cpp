@@ -57,21 +57,23 @@ Tensor pdist_forward(const Tensor& self, double p) {
   return out;
 }
 
-// As upstream's, the result has the common batch: what was broadcast is summed by the caller. vmap gives a gradient, or
-// distances, of more batch dimensions than the points have; then the result has them, too.
+// As upstream's, the result has the common batch: what was broadcast is summed by the caller. vmap over the gradient
+// alone comes here with more gradients than points, and takes the result for that of all of them.
 Tensor cdist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, double p, const Tensor& cdist) {
-  const DimVector points = common_batch(x1, x2), results = common_batch(grad, cdist);
-  const DimVector batch = at::infer_size_dimvector(points, results);
+  const DimVector batch = common_batch(x1, x2);
   const int64_t m = x1.size(-2), n = x2.size(-2), k = x1.size(-1), count = c10::multiply_integers(batch);
   if (m == 0 || n == 0 || k == 0 || count == 0) return at::zeros(x1.sizes(), x1.options());
-  DimVector sizes1(batch), sizes2(batch), sizes(batch);
+  DimVector sizes1(batch), sizes2(batch);
+  TORCH_CHECK(grad.numel() == count * m * n && cdist.numel() == count * m * n,
+              "_cdist_backward: expected a gradient and distances for each pair of points, got the sizes ",
+              grad.sizes(), " and ", cdist.sizes(), " for points of ", x1.sizes(), " and ", x2.sizes(),
+              "; vmap over the gradient alone is not supported: batch the points as well");
   sizes1.append({m, k});
   sizes2.append({n, k});
-  sizes.append({m, n});
   Tensor out = empty_like_dtype(x1, sizes1, x1.scalar_type());
   launch(kCdistBackward, x1.scalar_type(), {out.view({count, m, k})},
-         {grad.expand(sizes).contiguous().view({count, m, n}), x1.expand(sizes1).contiguous().view({count, m, k}),
-          x2.expand(sizes2).contiguous().view({count, n, k}), cdist.expand(sizes).contiguous().view({count, m, n})},
+         {grad.contiguous().view({count, m, n}), x1.expand(sizes1).contiguous().view({count, m, k}),
+          x2.expand(sizes2).contiguous().view({count, n, k}), cdist.contiguous().view({count, m, n})},
          CdistBackwardParameters{.p = p});
   return out;
 }

@@ -213,7 +213,6 @@ atalla_launch_charge charge_between(const Reading& from, const Reading& to, cons
   charge.struct_size = sizeof charge;
   charge.scratchpad_bytes = kCodeLeastPads * kCodePadBytes;  // code takes them whole
   charge.cycles = to.cycle - from.cycle;
-  // Transfers go on while the next call begins.
   charge.sdma_cycles = std::min(charge.cycles, to.stats.bus_cycles - from.stats.bus_cycles);
   charge.vector_cycles = std::min(charge.cycles, units.cycles(from, to, {"valu", "vmul", "vexp"}, cores));
   charge.array_cycles = std::min(charge.cycles, units.cycles(from, to, {"gsau"}, cores));
@@ -234,7 +233,30 @@ void add(atalla_launch_charge& sum, const atalla_launch_charge& more) {
   atalla_energy_add(&sum.energy, &more.energy);
 }
 
-// By instruction, what its calls take. What comes before the first call counts for it, and the last one's go to the end.
+// Transfers that a call begins may go on under the next one, which then moves their bytes.
+class Transfers {
+ public:
+  // What one core's transfers move in the cycles of the charge, out of those since the last call and those of this one.
+  void move(const Reading& from, const Reading& to, bool last, atalla_launch_charge* charge) {
+    cycles_ += to.stats.bus_cycles - from.stats.bus_cycles;
+    read_ += charge->dram_bytes_read;
+    written_ += charge->dram_bytes_written;
+    const uint64_t moved = last ? cycles_ : std::min(cycles_, charge->cycles);
+    const auto part = [&](uint64_t bytes) { return cycles_ == moved ? bytes : bytes * moved / cycles_; };
+    charge->dram_bytes_read = part(read_);
+    charge->dram_bytes_written = part(written_);
+    charge->sdma_cycles = std::min(moved, charge->cycles);
+    read_ -= charge->dram_bytes_read;
+    written_ -= charge->dram_bytes_written;
+    cycles_ -= moved;
+  }
+
+ private:
+  uint64_t cycles_ = 0, read_ = 0, written_ = 0;
+};
+
+// By instruction, what its calls take. What comes before the first call counts for it, and the last one's go to the
+// end.
 std::vector<atalla_launch_charge> measure(CodeMachine& machine, const std::vector<Call>& calls, size_t instructions,
                                           uint64_t packets) {
   std::vector<atalla_launch_charge> charges(instructions);
@@ -244,25 +266,28 @@ std::vector<atalla_launch_charge> measure(CodeMachine& machine, const std::vecto
   Progress progress(calls, machine.cores());
   uint32_t core = 0, call = 0, running = calls[0].instruction;
   Reading begin{};
-  const auto end = [&](const Reading& now) {
-    add(charges[running], charge_between(begin, now, units, machine.cores()));
+  Transfers transfers;
+  const auto end = [&](const Reading& now, bool last) {
+    atalla_launch_charge charge = charge_between(begin, now, units, machine.cores());
+    if (machine.cores() == 1) transfers.move(begin, now, last, &charge);
+    add(charges[running], charge);
     begin = now;
   };
   while (machine.run(packets - begin.stats.packets)) {
     if (!progress.stopped(machine, &core, &call) || calls[call].instruction == running) continue;
-    end({machine.cycle(core), machine.stats()});
+    end({machine.cycle(core), machine.stats()}, false);
     running = calls[call].instruction;
     if (begin.stats.packets >= packets) throw Error(ATALLA_ERR_UNSUPPORTED, "the code does not end");
   }
   const atalla_isa_stats all = machine.stats();
-  end({all.cycles, all});
+  end({all.cycles, all}, true);
   return charges;
 }
 
 }  // namespace
 
-std::vector<uint32_t> charges_of_code(const View& view, const Code& code, Device& device,
-                                      const CodeContents& contents, uint64_t packets) {
+std::vector<uint32_t> charges_of_code(const View& view, const Code& code, Device& device, const CodeContents& contents,
+                                      uint64_t packets) {
   const std::vector<Call> calls = calls_of(view, code);
   if (calls.empty() || api().abi_minor < kChargesMinor || isa_api() == nullptr || isa_api()->abi_minor < kCyclesMinor)
     return {};
