@@ -51,9 +51,9 @@ typedef enum atalla_isa_space {  // of machine_read and machine_write: what an o
   ATALLA_ISA_DRAM = 4,           // bytes
   ATALLA_ISA_SCRATCHPAD = 5,     // bytes of FP32 rows of 128 bytes, one scratchpad after the other
   ATALLA_ISA_WEIGHTS = 6,        // bytes of array.columns columns of array.rows FP32, column 0 first; cannot be written
-  ATALLA_ISA_CYCLE = 7,       // since minor 7: one 64-bit word, the first cycle in which the next packet can issue; cannot
-                              // be written; 0 without timing
-  ATALLA_ISA_CORE_SHIFT = 8,     // since minor 4: in the bits above these, the core whose state is meant
+  ATALLA_ISA_CYCLE = 7,  // since minor 7: one 64-bit word, the first cycle in which the next packet can issue; cannot
+                         // be written; 0 without timing
+  ATALLA_ISA_CORE_SHIFT = 8,  // since minor 4: in the bits above these, the core whose state is meant
 } atalla_isa_space;
 
 // A jalr.s to one of these addresses calls the firmware. docs/concepts/isa-engine.md lists arguments and results.

@@ -287,7 +287,7 @@ atalla_status check_charge(const Device& device, const atalla_launch_desc& desc)
 }
 
 // All on which its code depends: not addresses, but which operands are one.
-void add_kind(const Device& device, const atalla_launch_desc& desc, std::string* kind) {
+void add_kind(const atalla_launch_desc& desc, std::string* kind) {
   const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
   add(desc.kernel);
   add(desc.n_outputs);
@@ -319,7 +319,7 @@ LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
   if (desc.charge != 0) return device.charges()[desc.charge];
   if ((charge_epoch() & 1) && resident_operands(device, desc) == 0) {
     std::string kind;
-    add_kind(device, desc, &kind);
+    add_kind(desc, &kind);
     if (const auto known = device.charges().find(kind)) return *known;
   }
   Cost cost(device.geometry());
@@ -340,7 +340,7 @@ bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t
   const atalla_launch_desc* whole = nullptr;
   if (complete(device.kernels(), desc, desc_bytes, &whole) != ATALLA_OK || whole->charge != 0) return false;
   if (resident_operands(device, *whole) != 0) return false;  // code of a launch alone keeps nothing
-  add_kind(device, *whole, kind);
+  add_kind(*whole, kind);
   return true;
 }
 

@@ -40,6 +40,8 @@ std::vector<Bytes> samples() {
   first = static_cast<uint32_t>(code.doubles.size());
   code.doubles.insert(code.doubles.end(), {1, 1, 2, 3, 4, 5});
   code.goldens.push_back({0, 0, 7, {first, 2}, {}, {first + 2, 4}, 1, 1});
+  code.code[0].calls = {static_cast<uint32_t>(code.integers.size()), 3};
+  code.integers.insert(code.integers.end(), {0, 0, 0});
   return {linear_sample().build(),       host_call_sample().build(),
           state_sample().build(),        dynamic_sample(true).build(),
           dynamic_sample(false).build(), golden.build(),

@@ -184,8 +184,14 @@ struct Writer {
     };
     const Range own = instructions.empty() ? code.back().packets : next(packets, instructions.size());
     const Range symbol_values = sizes.empty() ? Range{} : next(integers, sizes.size());
-    code.push_back({method, kCodeVersion, own, next(code_words, words.size()), next(relocations, moved.size()),
-                    arena_bytes, symbol_values, {}});
+    code.push_back({method,
+                    kCodeVersion,
+                    own,
+                    next(code_words, words.size()),
+                    next(relocations, moved.size()),
+                    arena_bytes,
+                    symbol_values,
+                    {}});
     integers.insert(integers.end(), sizes.begin(), sizes.end());
     constexpr uint64_t kNop = 0x31;
     for (uint64_t instruction : instructions) {

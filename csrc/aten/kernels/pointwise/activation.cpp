@@ -17,8 +17,8 @@ const PointwiseKernel kPreluBackward{"pointwise._prelu_kernel_backward", kFloati
 }  // namespace
 
 // The second result, which the CPU keeps for the gradient, is left empty: the gradient is computed from `self`. Of one
-// number it is 0, without dimensions: vmap brings the operands of the gradient to the largest rank of them. The first is
-// contiguous whatever the strides of `self`, as on the CPU.
+// number it is 0, without dimensions: vmap brings the operands of the gradient to the largest rank of them. The first
+// is contiguous whatever the strides of `self`, as on the CPU.
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output, Tensor& buffer) {
   output.resize_(self.sizes());  // without a warning, as upstream
   auto iterator = unary_iterator(output, self);

@@ -33,8 +33,8 @@ inline constexpr uint32_t kCodeLanes = 32;  // code is for a chip of so many lan
 inline constexpr uint32_t kCodePadBytes = 0x100000;  // and scratchpads of at least so many bytes,
 inline constexpr uint32_t kCodeLeastPads = 2;        // of which there are so many
 inline constexpr uint32_t kCodeMostPads = 4;
-inline constexpr uint32_t kCallNumbers = 3;         // of each call of code
-inline constexpr int64_t kAllCores = -1;            // the core of a call that each core makes
+inline constexpr uint32_t kCallNumbers = 3;     // of each call of code
+inline constexpr int64_t kAllCores = -1;        // the core of a call that each core makes
 inline constexpr uint32_t kMustUnderstand = 1;  // section flag
 
 // The kinds of sections: number, kind, name, and of tables the record and its place in View.

@@ -234,7 +234,7 @@ std::string MethodImage::host_ops() const {
 
 void Image::charge(const View& sized, uint32_t method, const std::vector<int64_t>& symbols, MethodImage& image,
                    std::span<const std::byte> contents) const {
-  constexpr uint64_t kLeastPackets = 10'000'000, kPacketsPerCycle = 1000;  // of the model, far more than code takes
+  constexpr uint64_t kLeastPackets = 100'000, kPacketsPerCycle = 1000;  // of the model, far more than code takes
   const auto code = codes[method].find(symbols);
   if (code == codes[method].end()) return;
   uint64_t packets = kLeastPackets;
