@@ -12,6 +12,7 @@ used: every `import torch` would otherwise wait for them.
 """
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,10 @@ def _register_device() -> None:
     from . import distributed
 
     distributed.register()
+    if os.environ.get("ATALLA_CLOCK"):
+        from . import chip
+
+        chip.clock_of_environment()
 
 
 def _autoload() -> None:

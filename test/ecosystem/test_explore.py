@@ -97,6 +97,21 @@ def test_compiler_options_and_constraints(tmp_path: Path) -> None:
     assert [point.values["compile.weights"] for point in study.feasible] == ["float32"]
 
 
+def test_code_of_each_variant(tmp_path: Path) -> None:
+    """Its cycles are those of a file with the code, saved and run on the variant's chip; and cores pay."""
+    space = {"compile.engine": ["isa"], "dram.preset": ["constant", "hbm2_2000"], "core.count": [1, 4]}
+    study = explore(tmp_path / "study", space | {"core.scratchpads": ["own"]}, objective=("cycles", "error"))
+    cycles = {(p.values["dram.preset"], p.values["core.count"]): p.totals["cycles"] for p in study.points}
+    module, args = mlp()
+    saved = {"args": args, "engine": "isa", "convert": "bfloat16"}
+    report = torch_atalla.save_loadable(module, tmp_path / "mlp.atl", **saved)
+    assert cycles["constant", 1] == report.code["cycles"]
+    assert cycles["hbm2_2000", 4] < 0.7 * cycles["hbm2_2000", 1] < 0.7 * cycles["constant", 1]
+    assert all(1e-4 < point.totals["error"] < 0.02 for point in study.points)
+    with pytest.raises(ValueError, match="expected float32 beside compile.engine=isa"):
+        explore(tmp_path / "other", {"compile.engine": ["isa"], "compile.weights": ["int8"]})
+
+
 @pytest.mark.parametrize("search", ["random", "bayes"])
 def test_searches(search: str, tmp_path: Path) -> None:
     space = {"sdma.beat_cycles": [1.0, 2.0, 3.0, 4.0], "sdma.setup_cycles": [8, 16]}

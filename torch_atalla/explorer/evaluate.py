@@ -59,7 +59,7 @@ def _run(network: Network, path: Path, chip_file: Path) -> dict[str, float]:
     command = [str(BINARIES / "atalla-run"), str(path)]
     for number, tensor in enumerate(given):
         file = path.with_name(f"input{number}")
-        file.write_bytes(_bytes(tensor))
+        file.write_bytes(_bytes(tensor.to(inputs[number][1])))  # of a network with code, in bfloat16
         command += ["--input", str(file)]
     results = [path.with_name(f"output{number}") for number in range(len(outputs))]
     command += [part for file in results for part in ("--output", str(file))]

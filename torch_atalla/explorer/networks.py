@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_atalla.compiler.capture.capture import capture, decompose, mutated_buffers
+from torch_atalla.compiler.capture.narrow import narrowed
 from torch_atalla.compiler.file.functional import Options as FileOptions
 from torch_atalla.compiler.file.functional import file_builder
 from torch_atalla.compiler.schedule import ChipModel
@@ -35,10 +36,30 @@ class Network:
             if options:
                 raise ValueError(f"{self.path} is compiled already; options of the compiler need a .pt2 file")
             return Path(self.path).read_bytes()
+        options = dict(options)
+        if options.pop("engine", "functional") == "isa":
+            return self._with_code(chip, options)
         exported = _program(self.path)
         compiled = plan_lowered(_lowered(self.path, *sorted(options.items())), _options(options), chip=chip)
         kept = FileOptions(verify=False, golden=False, seed=0, weights=options.get("weights"), sign=None, dump=None)
         return file_builder(self.name, {"forward": exported}, {"forward": compiled}, kept).build()
+
+    def _with_code(self, chip: ChipModel, options: dict[str, Any]) -> bytes:
+        """In bfloat16, with the Atalla code of the program for the chip."""
+        from torch_atalla.compiler.file.code import MethodsCode, add_code  # imported lazily, as the chip target
+        from torch_atalla.compiler.targets.chip.fusion import CHIP
+
+        if options.get("weights") is not None:
+            raise ValueError(f"compile.weights is {options['weights']}; expected float32 beside compile.engine=isa")
+        exported = _narrow_program(self.path)
+        code = MethodsCode({"forward": exported}, chip)
+        wanted = {"optimize": "fast", "target": CHIP, "decisions": code.compile} | options
+        compiled = plan_lowered(_lower(exported, wanted), _options(wanted), chip=chip)
+        kept = FileOptions(verify=False, golden=False, seed=0, weights=None, sign=None, dump=None)
+        builder = file_builder(self.name, {"forward": exported}, {"forward": compiled}, kept)
+        add_code(builder, code.networks)
+        builder.check_code = lambda data: None  # the variant's chip runs it
+        return builder.build()
 
     def example(self) -> tuple[list[torch.Tensor], list[torch.Tensor]] | None:
         """The example inputs, and what the program gives for them on the CPU; None for a loadable."""
@@ -56,11 +77,19 @@ def _program(path: str) -> torch.export.ExportedProgram:
 
 
 @lru_cache(maxsize=8)
+def _narrow_program(path: str) -> torch.export.ExportedProgram:
+    return narrowed(_program(path))
+
+
+@lru_cache(maxsize=8)
 def _lowered(path: str, *options: tuple[str, Any]) -> Lowered:
-    exported = _program(path)
+    return _lower(_program(path), dict(options))
+
+
+def _lower(exported: torch.export.ExportedProgram, options: dict[str, Any]) -> Lowered:
     decomposed = decompose(exported)
     captured = capture(exported, None, None, None, decomposed=decomposed, states=mutated_buffers(decomposed))
-    return lower_captured(captured, _options(dict(options)))
+    return lower_captured(captured, _options(options))
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-OPTIONS = {"compile.optimize": ("none", "exact", "fast"), "compile.weights": ("float32", "bfloat16", "int8")}
+OPTIONS = {
+    "compile.optimize": ("none", "exact", "fast"),
+    "compile.weights": ("float32", "bfloat16", "int8"),
+    "compile.engine": ("functional", "isa"),
+}
 
 
 @dataclass(frozen=True)

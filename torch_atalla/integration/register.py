@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 from types import ModuleType
 
 import torch
@@ -44,10 +43,6 @@ def register(device_module: ModuleType) -> None:
     linear_op.install()
     convolution_op.install()
     libraries.install()
-    if os.environ.get("ATALLA_CLOCK"):
-        from torch_atalla import chip  # imported lazily: few processes need it at their start
-
-        chip.clock_of_environment()
     # Threads that may ask for the interpreter's lock end, or have nothing left to ask it for, before the interpreter
     # is finalized.
     atexit.register(_C.shutdown)

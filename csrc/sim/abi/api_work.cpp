@@ -83,8 +83,12 @@ atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info) {
 }
 
 atalla_status charge_provider_set(atalla_charge_provider provider, void* context) {
-  set_charge_provider(provider, context);
-  return ATALLA_OK;
+  return guarded([&]() -> atalla_status {
+    set_charge_provider(provider, context);
+    const std::shared_lock lock(registry.mutex);
+    registry.streams.for_each([](Stream& stream, uint64_t) { stream.forget_launches(); });
+    return ATALLA_OK;
+  });
 }
 
 namespace {
@@ -120,7 +124,7 @@ atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_
   Stream* s = registry.streams.find(number(stream));
   if (s == nullptr) [[unlikely]]
     return bad_handle("stream", number(stream));
-  if (charge_epoch() & 1) [[unlikely]]
+  if (has_charge_provider()) [[unlikely]]
     ask_provider(s->device(), desc, desc_bytes);
   return s->launch(number(stream), desc, desc_bytes);
 }
@@ -133,7 +137,7 @@ atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* des
 }
 
 atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
-  if (charge_epoch() & 1) {
+  if (has_charge_provider()) {
     if (Stream* s = registry.streams.find(number(stream))) ask_provider(s->device(), desc, desc_bytes);
   }
   const std::shared_lock lock(registry.mutex);
@@ -145,7 +149,7 @@ atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc
 
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record) {
-  if (charge_epoch() & 1) {
+  if (has_charge_provider()) {
     Device* found = nullptr;
     (void)with_device(device, [&](Device& d) { return found = &d, atalla_status{ATALLA_OK}; });
     ask_provider(found, desc, desc_bytes);

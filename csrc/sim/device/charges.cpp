@@ -36,13 +36,12 @@ ChargeProvider provider;
 
 }  // namespace
 
-std::atomic<uint32_t> charge_epoch_counter{0};
+std::atomic<bool> provider_present{false};
 
 void set_charge_provider(atalla_charge_provider function, void* context) {
   const std::lock_guard lock(provider_mutex);
   provider = {function, context};
-  const uint32_t epoch = charge_epoch();
-  charge_epoch_counter.store((epoch | 1) + 1 + (function != nullptr), std::memory_order_release);
+  provider_present.store(function != nullptr, std::memory_order_release);
 }
 
 ChargeProvider charge_provider() {

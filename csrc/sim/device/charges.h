@@ -48,8 +48,7 @@ struct ChargeProvider {
 
 void set_charge_provider(atalla_charge_provider function, void* context);
 ChargeProvider charge_provider();
-// Changes with each set_charge_provider. Odd: there is one.
-extern std::atomic<uint32_t> charge_epoch_counter;
-inline uint32_t charge_epoch() { return charge_epoch_counter.load(std::memory_order_relaxed); }
+extern std::atomic<bool> provider_present;
+inline bool has_charge_provider() { return provider_present.load(std::memory_order_relaxed); }
 
 }  // namespace atalla::sim

@@ -317,7 +317,7 @@ void add_kind(const atalla_launch_desc& desc, std::string* kind) {
 
 LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
   if (desc.charge != 0) return device.charges()[desc.charge];
-  if ((charge_epoch() & 1) && resident_operands(device, desc) == 0) {
+  if (has_charge_provider() && resident_operands(device, desc) == 0) {
     std::string kind;
     add_kind(desc, &kind);
     if (const auto known = device.charges().find(kind)) return *known;
@@ -382,7 +382,6 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
 
 atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* desc, size_t desc_bytes,
                      LaunchMemo* memo, StreamClock* clock) {
-  memo->enter(charge_epoch());
   if (const KnownLaunch* known = memo->find(desc, desc_bytes)) {
     void* data[ATALLA_MAX_OPERANDS];
     if (bind_known(*desc, *known, data)) [[likely]] {

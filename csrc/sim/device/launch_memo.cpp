@@ -36,10 +36,16 @@ uint64_t difference(const void* a, const void* b) {
 
 constexpr int kDrawn = 2;  // parameters of a launch that draws random numbers: seed and offset
 
+// From fparams to `charge` and the word beside it.
+const std::byte* numbers_of(const atalla_launch_desc& desc) {
+  static_assert(offsetof(atalla_launch_desc, operands) - offsetof(atalla_launch_desc, fparams) ==
+                sizeof KnownLaunch::numbers);
+  return reinterpret_cast<const std::byte*>(&desc) + offsetof(atalla_launch_desc, fparams);
+}
+
 bool same_params(const KnownLaunch& known, const atalla_launch_desc& desc) {
   constexpr size_t kWords = ATALLA_MAX_PARAMS;
-  uint64_t different = difference<ATALLA_MAX_FLOATS>(known.fparams, desc.fparams);
-  different |= known.charge_number ^ desc.charge;
+  uint64_t different = difference<kWords>(known.numbers, numbers_of(desc));
   different |= known.draws ? difference<kWords - kDrawn>(known.iparams + kDrawn, desc.iparams + kDrawn)
                            : difference<kWords>(known.iparams, desc.iparams);
   return different == 0;
@@ -88,8 +94,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
   known.head = head_of(desc);
   known.draws = traits_of(desc.kernel).random;
   memcpy(known.iparams, desc.iparams, sizeof known.iparams);
-  memcpy(known.fparams, desc.fparams, sizeof known.fparams);
-  known.charge_number = desc.charge;
+  memcpy(known.numbers, numbers_of(desc), sizeof known.numbers);
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     KnownLaunch::Operand& kept = known.operands[i];

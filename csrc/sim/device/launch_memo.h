@@ -33,8 +33,7 @@ struct KnownLaunch {
   uint64_t head = 0;   // the descriptor's first bytes: kernel, numbers of operands, dtype
   bool draws = false;  // random numbers: neither checks nor charges look at their seed and offset
   int64_t iparams[ATALLA_MAX_PARAMS];
-  double fparams[ATALLA_MAX_FLOATS];
-  uint32_t charge_number;
+  uint64_t numbers[ATALLA_MAX_PARAMS];  // fparams and charge
   Operand operands[ATALLA_MAX_OPERANDS];
   LaunchCharge charge;
   bool used = false;
@@ -47,21 +46,13 @@ class LaunchMemo {
   const KnownLaunch* find(const atalla_launch_desc* desc, size_t desc_bytes) const;
   // After checks and run have passed. Does nothing for a launch that is too large.
   void keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge);
-  // Of another device, whose charges differ.
+  // Of another device, or before another provider, whose charges differ.
   void forget();
-  // Forgets the launches of another epoch (charges.h).
-  void enter(uint32_t epoch) {
-    if (epoch == epoch_) [[likely]]
-      return;
-    forget();
-    epoch_ = epoch;
-  }
 
  private:
   static constexpr size_t kEntries = 64;
   static size_t place_of(const atalla_launch_desc& desc);
   std::unique_ptr<KnownLaunch[]> entries_;  // null without memory for it
-  uint32_t epoch_ = 0;
 };
 
 }  // namespace atalla::sim

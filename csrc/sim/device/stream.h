@@ -46,6 +46,11 @@ class Stream {
   void wait(Instant instant);
   std::shared_ptr<Meeting> meet();  // as Telemetry::meet
 
+  // What launches are charged changes.
+  void forget_launches() {
+    const std::lock_guard lock(mutex_);
+    memo_.forget();
+  }
   Device* device() const { return device_.load(std::memory_order_relaxed); }
   std::mutex& mutex() { return mutex_; }
   // The slot belongs to no stream any more. The caller holds mutex().

@@ -25,6 +25,7 @@ from torch_atalla.loadable.load import load_loadable
 from ..capture.narrow import to_bfloat16
 from ..program.ir import LinearProgram
 from ..program.layouts import same_layout
+from ..schedule.chip_model import ChipModel
 from ..schedule.decide import Decisions
 from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
@@ -40,14 +41,15 @@ Networks = Sequence[CompiledNetwork]  # of a method, for all sizes that a call m
 class MethodsCode:
     """The code of a file's methods, which are compiled in their order."""
 
-    def __init__(self, exported: Mapping[str, torch.export.ExportedProgram]) -> None:
-        self.exported = exported
+    def __init__(self, exported: Mapping[str, torch.export.ExportedProgram], chip: ChipModel | None = None) -> None:
+        """chip: that runs the code; None: that of device 0."""
+        self.exported, self.chip = exported, chip
         self.networks: dict[str, Networks] = {}
 
     def compile(self, lowered: Lowered, program: LinearProgram) -> Decisions:
         """Compiles the next method. program: its launches, after their passes."""
         name = list(self.exported)[len(self.networks)]
-        networks = self.networks[name] = compile_lowered(lowered, self.exported[name], device_chip())
+        networks = self.networks[name] = compile_lowered(lowered, self.exported[name], self.chip or device_chip())
         return decisions(program, planned(networks).network)
 
 
