@@ -77,7 +77,8 @@ def measure(function: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, str]:
     result = function()
     device.synchronize()
     milliseconds, counters = 1e3 * (time.perf_counter() - start), telemetry.counters()
-    work = f"{counters.launches} launches, {counters.cycles:,} cycles, {energy.text(counters.energy.joules)}"
+    source = " by the model" if counters.assumed_cycles else ""
+    work = f"{counters.launches} launches, {counters.cycles:,} cycles{source}, {energy.text(counters.energy.joules)}"
     return result, f"{work}; simulated in {milliseconds:.1f} ms"
 
 
@@ -142,7 +143,7 @@ class Demo:
         program = load_loadable(self.code_path, engine="isa")
         result = program(self.on_device).float()
         difference = ((result - self.result).abs().mean() / self.result.abs().mean()).item()
-        text = f"{program.stats.instructions:,} instructions, {program.stats.cycles:,} cycles, "
+        text = f"{program.stats.instructions:,} instructions, {program.stats.cycles:,} cycles executed, "
         text += f"{energy.text(program.stats.energy.joules)}; bfloat16, "
         text += f"mean difference {difference:.1%}"
         self.add("chip code", f"{text} (at most {CODE_TOLERANCE:.0%})", difference <= CODE_TOLERANCE)
