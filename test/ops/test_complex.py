@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Complex dtypes where OpInfo's samples do not look: special values, results of real dtype, conj and neg bits, out=."""
 
+import itertools
 import math
 
 import torch
@@ -120,6 +121,12 @@ class TestComplex(TestCase):
         self.assertEqual((d.conj() @ d.mH).cpu(), z.conj() @ z.mH)
         self.assertEqual(torch.vdot(d[0], d[1]).cpu(), torch.vdot(z[0], z[1]))
         self.assertEqual(torch.vdot(d[0].conj(), d[1].conj()).cpu(), torch.vdot(z[0].conj(), z[1].conj()))
+        for product in (torch.dot, torch.vdot):
+            for pairs in itertools.product((False, True), repeat=2):
+                on_device, on_cpu = (
+                    product(*(x.conj() if lazy else x for x, lazy in zip(both[:2], pairs))) for both in (d, z)
+                )
+                self.assertEqual((on_device.is_conj(), on_device.cpu()), (on_cpu.is_conj(), on_cpu))
         out = torch.empty_like(d)
         self.assertEqual(torch.conj_physical(d, out=out).cpu(), z.conj())
         d.conj().copy_(torch.full_like(d, 1j))

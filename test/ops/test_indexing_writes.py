@@ -146,6 +146,13 @@ def on(*values: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype, device=DEVICE)
 
 
+def test_unfold_backward_broadcasts() -> None:
+    gradient = torch.randn(1, 3, 4)
+    for sizes, dim in (((2, 8), 1), ((1, 8), 1)):
+        expected = torch.ops.aten.unfold_backward(gradient, sizes, dim, 4, 2)
+        assert torch.equal(torch.ops.aten.unfold_backward(gradient.to("atalla"), sizes, dim, 4, 2).cpu(), expected)
+
+
 def test_indices_out_of_range_fault_before_anything_is_written() -> None:
     x = torch.zeros(3, 4, device=DEVICE)
     ones = torch.ones(2, 4, device=DEVICE)

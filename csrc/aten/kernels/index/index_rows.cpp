@@ -99,7 +99,8 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
   return self;
 }
 
-// Element [.., w, .., i] of the gradient belongs to place w * step + i of the input; windows that overlap add up.
+// Element [.., w, .., i] of the gradient belongs to place w * step + i of the input; windows that overlap add up. Other
+// dimensions are broadcast, as upstream's iterator does it.
 Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t dim, int64_t size, int64_t step) {
   Tensor out = at::zeros(input_sizes, grad_in.options());
   if (grad_in.numel() == 0) return out;
@@ -108,7 +109,10 @@ Tensor unfold_backward(const Tensor& grad_in, IntArrayRef input_sizes, int64_t d
   const int64_t windows = grad_in.size(dim);
   const auto options = grad_in.options().dtype(at::kLong);
   const Tensor places = at::arange(windows, options).mul_(step).unsqueeze(1).add(at::arange(size, options));
-  const Tensor source = grad_in.movedim(-1, dim + 1);
+  DimVector sizes(input_sizes);
+  sizes[dim] = windows;
+  sizes.push_back(grad_in.size(-1));
+  const Tensor source = grad_in.expand(sizes).movedim(-1, dim + 1);
   in_wide_dtype(out, source, Combine::kAdd, [&](const Tensor& sums, const Tensor& terms) {
     launch(kIndexPut, sums.scalar_type(), {sums}, {terms, places},
            IndexPutParameters{.count = 1, .first_dim = dim, .combine = Combine::kAdd});

@@ -118,8 +118,10 @@ void addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scala
   launch_with_addend(column(out), matrix(mat), column(vec), self, column, "addmv_out", beta, alpha);
 }
 
+// The product of two conjugates is the conjugate of the product, which upstream leaves to a lazy bit.
 Tensor dot(const Tensor& self, const Tensor& other) {
   check_vectors(self, other);
+  if (self.is_conj() && other.is_conj()) return aten::dot(self.conj(), other.conj()).conj();
   // Unlike other ops, these get tensors of zeros that have no memory.
   if (self._is_zerotensor() || other._is_zerotensor()) return at::_efficientzerotensor({}, self.options());
   Tensor out = empty_like_dtype(self, {}, self.scalar_type());

@@ -41,7 +41,7 @@ Tensor& product(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, c
   Tensor sum = at::mm(at::mul(self.to(at::kFloat), scale_a), at::mul(mat2.to(at::kFloat), scale_b));
   if (bias) sum = at::add(sum, *bias);
   if (scale_result && c10::isFloat8Type(out.scalar_type())) sum = at::mul(sum, *scale_result);
-  out.resize_(sum.sizes());
+  at::native::resize_output(out, sum.sizes());
   return out.copy_(sum);
 }
 
