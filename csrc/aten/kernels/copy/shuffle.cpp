@@ -105,6 +105,12 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
 Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length, Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
+  // Upstream's error for a negative length differs from that of narrow.
+  if (self.dim() > 0 && length < 0) {
+    const int64_t size = self.size(dim);
+    const int64_t first = start == size ? start : at::maybe_wrap_dim(start, size);
+    TORCH_CHECK(false, "start (", first, ") + length (", length, ") exceeds dimension size (", size, ").");
+  }
   const Tensor part = self.narrow(dim, start, length);
   out.resize_(part.sizes());
   if (out.numel() == 0) return out;
