@@ -74,6 +74,23 @@ class TestStorage(TestCase):
         self.assertEqual(quiet(lambda: s.float().tolist()), [0.0, 1.0, 2.0, 3.0])
         self.assertEqual(quiet(lambda: s.float().device), s.device)
 
+    def test_lazy_copies_keep_their_values(self, device):
+        """Whichever operand of a launch is written."""
+        source = torch.arange(6.0, device=device)
+        x = torch.ones(2, 6, 3, device=device)
+        for write in (
+            lambda t: t.normal_(),
+            lambda t: t.exponential_(),
+            lambda t: torch.mv(torch.ones(6, 6, device=device), torch.ones(6, device=device), out=t),
+            lambda t: torch.cumsum(torch.ones(6, device=device), 0, out=t),
+            lambda t: t.index_add_(0, torch.tensor([1, 2], device=device), torch.ones(2, device=device)),
+            lambda t: torch.batch_norm(x, None, None, t, torch.ones(6, device=device), True, 0.1, 1e-5, False),
+        ):
+            lazy = torch._lazy_clone(source)
+            write(lazy)
+            self.assertEqual(source, torch.arange(6.0))
+            self.assertNotEqual(lazy, source)
+
     def test_resize(self, device):
         """Fully sharded modules free and regrow a parameter's storage under its views."""
         t = torch.arange(1024.0, device=device)

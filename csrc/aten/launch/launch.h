@@ -151,6 +151,7 @@ class LaunchBuilder {
     for (const Operand& t : inputs) input(t);
   }
   LaunchBuilder& output(const Operand& t) {
+    if (t.tensor.defined()) t.tensor.mutable_data_ptr();  // ends a copy on write: lazy copies keep their values
     desc_.n_outputs++;
     return input(t);
   }
