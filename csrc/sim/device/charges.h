@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What launches are charged whose code was run: by the numbers that their descriptors name, or by their kind.
+// The charges of launches whose code was run: by the numbers that their descriptors name, or by their kind.
 #pragma once
 
 #include <atomic>

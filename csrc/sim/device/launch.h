@@ -33,7 +33,7 @@ atalla_status estimate_launch(const Device& device, const atalla_launch_desc* de
                               atalla_launch_record* record, atalla_energy* energy);
 
 // Appends to *kind what the device's charges of launches go by: everything on which the code of a launch depends. False
-// for a launch that is malformed, or names its charge.
+// for a launch that is malformed, names its charge, or has operands in scratchpads.
 bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes, std::string* kind);
 
 // How much work the launch is; fills all of *work but struct_size.

@@ -46,7 +46,7 @@ class Stream {
   void wait(Instant instant);
   std::shared_ptr<Meeting> meet();  // as Telemetry::meet
 
-  // What launches are charged changes.
+  // The charges of launches have changed.
   void forget_launches() {
     const std::lock_guard lock(mutex_);
     memo_.forget();

@@ -122,6 +122,12 @@ class CodeMachine {
       const auto bound = [&](uint32_t k, double other) {
         return golden != nullptr ? view_.doubles[golden->bounds.first + 2 * i + k] : other;
       };
+      // An expanded input may have far more elements than bytes.
+      uint64_t elements = 1;
+      for (int d = 0; d < type.ndim; ++d)
+        if (__builtin_mul_overflow(elements, static_cast<uint64_t>(type.sizes[d]), &elements)) elements = kCodeReach;
+      if (elements > kCodeReach / element_bytes(type.dtype))
+        throw Error(ATALLA_ERR_UNSUPPORTED, "an input of more elements than code reaches");
       std::vector<std::byte> memory(ports.inputs[i].storage_bytes);
       fill_golden(golden != nullptr ? golden->seed : 0, i, type, bound(0, 0), bound(1, integer ? 0 : 1), memory.data());
       write(Region::kInput, i, memory.data(), memory.size());
@@ -236,7 +242,7 @@ void add(atalla_launch_charge& sum, const atalla_launch_charge& more) {
 // Transfers that a call begins may go on under the next one, which then moves their bytes.
 class Transfers {
  public:
-  // What one core's transfers move in the cycles of the charge, out of those since the last call and those of this one.
+  // Gives the charge the bytes that move in its cycles: some of those that are left, and of those of its own calls.
   void move(const Reading& from, const Reading& to, bool last, atalla_launch_charge* charge) {
     cycles_ += to.stats.bus_cycles - from.stats.bus_cycles;
     read_ += charge->dram_bytes_read;

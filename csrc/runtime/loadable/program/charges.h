@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the launches of a method take as Atalla code. The clock then reads the code: both engines take the same cycles.
+// The clock of launches that have code: a run of the code tells the cycles of each, so that both engines take the same.
 #pragma once
 
 #include <cstddef>

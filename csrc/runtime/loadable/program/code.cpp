@@ -41,6 +41,17 @@ uint32_t cores_for(const Code& code, const Device& device) {
   return std::max(1u, device.properties().program_cores);
 }
 
+CodeRecords code_records(const View& view) {
+  CodeRecords records(view.methods.size());
+  for (uint32_t i = 0; i < view.code.size(); ++i) {
+    const Code code = view.code[i];
+    std::vector<int64_t> values(code.symbols.count);
+    for (uint32_t k = 0; k < code.symbols.count; ++k) values[k] = view.integers[code.symbols.first + k];
+    records[code.method].emplace(std::move(values), code);
+  }
+  return records;
+}
+
 IsaProgram::IsaProgram(const View& view, Range packets, Device& device) {
   const std::byte* first = view.packets.data() + size_t{packets.first} * sizeof(Packet);
   check(isa_api()->program_create(device.handle(), first, uint64_t{packets.count} * sizeof(Packet), &handle_));
@@ -131,16 +142,13 @@ ProgramCode::ProgramCode(File& file, Device& device, uint64_t state) : device_(d
     device.default_stream().memcpy_h2d(static_cast<std::byte*>(constants_.data()) + at, piece.data(), piece.size());
   });
   places_ = {constants_.addr(), arena_.addr(), state};
-  records_.resize(view.methods.size());
+  records_ = code_records(view);
   fixed_.resize(view.methods.size());
   for (uint32_t i = 0; i < view.code.size(); ++i) {
     const Code code = view.code[i];
     auto& program = programs_[code.packets.first];
     if (!program) program = std::make_unique<IsaProgram>(view, code.packets, device);
-    std::vector<int64_t> values(code.symbols.count);
-    for (uint32_t k = 0; k < code.symbols.count; ++k) values[k] = view.integers[code.symbols.first + k];
-    if (values.empty()) fixed_[code.method] = make(view, code);
-    records_[code.method].emplace(std::move(values), code);
+    if (code.symbols.count == 0) fixed_[code.method] = make(view, code);
   }
 }
 

@@ -26,6 +26,10 @@ void check_runs_code(const Device& device);
 // That run the code, on this device. Throws likewise.
 uint32_t cores_for(const Code& code, const Device& device);
 
+// The code of each method, by values of the method's symbols.
+using CodeRecords = std::vector<std::map<std::vector<int64_t>, Code>>;
+CodeRecords code_records(const View& view);
+
 // Decoded packets.
 class IsaProgram {
  public:
@@ -71,14 +75,12 @@ class MethodCode : public MethodPorts {
 
 class ProgramCode {
  public:
-  using Records = std::map<std::vector<int64_t>, Code>;  // by values of the method's symbols
-
   // Reads the file's constants. Throws Error: ATALLA_ERR_UNSUPPORTED for a file without code, or why the device cannot
   // run it; ATALLA_ERR_OUT_OF_MEMORY. `state` is the address of the program's mutable buffers.
   ProgramCode(File& file, Device& device, uint64_t state);
 
   // Of a method; empty without code.
-  const Records& records(uint32_t method) const { return records_[method]; }
+  const CodeRecords::value_type& records(uint32_t method) const { return records_[method]; }
   // The code of a method without symbols, or null.
   MethodCode* fixed(uint32_t method) { return fixed_[method].get(); }
   // A method's code for the sizes of the view.
@@ -90,7 +92,7 @@ class ProgramCode {
   DeviceBuffer arena_;  // methods share it
   CodePlaces places_{};
   std::map<uint32_t, std::unique_ptr<IsaProgram>> programs_;  // by first packet
-  std::vector<Records> records_;
+  CodeRecords records_;
   std::vector<std::unique_ptr<MethodCode>> fixed_;
 };
 

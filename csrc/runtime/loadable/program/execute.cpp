@@ -132,7 +132,7 @@ MethodCode& Program::code_for(uint32_t index, const atalla_tensor* inputs) {
   if (MethodCode* fixed = image_->code->fixed(index)) return *fixed;
   LoadedMethod::Sized& sized = sized_for(index, inputs);
   if (sized.code) return *sized.code;
-  const ProgramCode::Records& records = image_->code->records(index);
+  const CodeRecords::value_type& records = image_->code->records(index);
   const auto found = records.find(sized.instance->symbols);
   if (found == records.end())
     throw Error(ATALLA_ERR_UNSUPPORTED, file_->name() + ": method '" + view().string(view().methods[index].name) +

@@ -286,33 +286,28 @@ void place_launches(File& file, Image& image) {
   }
 }
 
-}  // namespace
-
 // Lets the launches of methods that have code be charged what the code takes.
 void charge_by_code(File& file, Image& image) {
   const View& view = file.view();
-  image.codes.resize(view.methods.size());
-  bool fixed = false, sized = false;
-  for (uint32_t i = 0; i < view.code.size(); ++i) {
-    const Code code = view.code[i];
-    if (image.code_only[code.method] || code.calls.count == 0) continue;
-    std::vector<int64_t> symbols(code.symbols.count);
-    for (uint32_t k = 0; k < code.symbols.count; ++k) symbols[k] = view.integers[code.symbols.first + k];
-    (symbols.empty() ? fixed : sized) = true;
-    image.codes[code.method].emplace(std::move(symbols), code);
-  }
-  if (!fixed && !sized) return;
+  image.codes = code_records(view);
+  bool named = false;  // calls, since format 1.5
+  for (uint32_t i = 0; i < view.code.size(); ++i) named |= view.code[i].calls.count != 0;
+  if (!named) return;
   std::vector<std::byte> constants(view.constant_bytes);
   file.read(SectionKind::kConstants, [&](size_t at, std::span<const std::byte> piece) {
     std::copy(piece.begin(), piece.end(), constants.begin() + static_cast<std::ptrdiff_t>(at));
   });
+  bool sized = false;
   for (uint32_t m = 0; m < view.methods.size(); ++m) {
     std::vector<int64_t> planned;
     for (const uint32_t symbol : image.methods[m].dynamic.symbols) planned.push_back(view.symbols[symbol].value);
+    sized |= !planned.empty() && !image.codes[m].empty();
     image.charge(view, m, planned, *image.methods[m].image, constants);
   }
   if (sized) image.constants = std::move(constants);
 }
+
+}  // namespace
 
 std::unique_ptr<Image> load(File& file, Device& device, uint32_t engines) {
   const View& view = file.view();

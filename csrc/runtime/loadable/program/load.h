@@ -134,10 +134,9 @@ struct Image {
   std::map<uint32_t, DeviceBuffer> replaced;  // storage of weights -> where its bytes are now
   std::map<uint32_t, DeviceBuffer> spare;     // storage of weights -> the buffer that its next replacement may use
   std::vector<LoadedMethod> methods;
-  std::vector<bool> code_only;  // methods that no launch computes
-  // What launches are charged that have code.
-  std::vector<std::map<std::vector<int64_t>, Code>> codes;  // by method and values of its symbols
-  std::vector<std::byte> constants;                         // of the code of methods with symbols, else empty
+  std::vector<bool> code_only;       // methods that no launch computes
+  CodeRecords codes;                 // from which the launches learn their charges
+  std::vector<std::byte> constants;  // of the code of methods with symbols, else empty
   void charge(const View& sized, uint32_t method, const std::vector<int64_t>& symbols, MethodImage& image,
               std::span<const std::byte> constants) const;
 

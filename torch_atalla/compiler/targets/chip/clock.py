@@ -10,14 +10,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import Any
 
 import torch
 
 from torch_atalla.driver import c_abi
 from torch_atalla.driver.dtypes import DTYPES
+from torch_atalla.driver.extension import _C
 from torch_atalla.isa.engine import ExecutionError, Stats
+from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
 
 from ...program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
 from ...program.kernels import contract
@@ -27,7 +28,6 @@ from .generate import compile_networks
 from .place import run_network
 from .ports import separate_ports
 
-SCRATCHPAD_BYTES = 2 << 20  # code takes both scratchpads whole
 ASSUMED = {torch.float32: 2, torch.float64: 4, torch.float16: 1}  # by dtype: its bytes over those of BF16
 _UNITS = {"vector_cycles": ("valu", "vmul", "vexp"), "array_cycles": ("gsau",)}
 
@@ -48,7 +48,7 @@ class Charge:
     def write(self, target: Any) -> None:
         """Into an atalla_launch_charge."""
         stats, factor = self.stats, self.factor
-        target.scratchpad_bytes = SCRATCHPAD_BYTES
+        target.scratchpad_bytes = 2 * SCRATCHPAD_BYTES  # code takes both whole
         target.cycles = factor * stats.cycles
         target.sdma_cycles = factor * min(stats.cycles, stats.bus_cycles)
         for name, units in _UNITS.items():
@@ -119,7 +119,7 @@ def _program(desc: c_abi.atalla_launch_desc, operands: Sequence[Any]) -> LinearP
             made.append(None)
         else:
             made.append(_operand(program, item, dtype, number < desc.n_outputs))
-    name = kernel_names()[desc.kernel]
+    name = _C.kernels()[desc.kernel]
     inputs = made[desc.n_outputs :]
     inputs += [None] * (len(contract(name).inputs) - len(inputs))
     iparams, fparams = _given(list(desc.iparams)), _given(list(desc.fparams))
@@ -147,10 +147,3 @@ def _given(parameters: list[Any]) -> tuple[Any, ...]:
     while parameters and repr(parameters[-1]) in ("0", "0.0"):
         parameters.pop()
     return tuple(parameters)
-
-
-@lru_cache(maxsize=1)
-def kernel_names() -> list[str]:
-    from torch_atalla.driver.extension import _C
-
-    return _C.kernels()
