@@ -114,6 +114,12 @@ void check_overlap(const at::Tensor& out, const at::Tensor& input, bool whole) {
   at::assert_no_partial_overlap(out, expands ? input.expand(out.sizes()) : input);
 }
 
+LaunchBuilder& LaunchBuilder::output(const Operand& t) {
+  if (t.tensor.defined()) t.tensor.mutable_data_ptr();
+  desc_.n_outputs++;
+  return input(t);
+}
+
 LaunchBuilder& LaunchBuilder::input(const Operand& t) {
   TORCH_CHECK_NOT_IMPLEMENTED(t.sizes.size() <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ",
                               ATALLA_MAX_DIMS, " dimensions, got ", t.sizes.size());

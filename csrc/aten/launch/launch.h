@@ -142,19 +142,19 @@ inline bool exceeds_int64(const at::Scalar& s) {
 // PrivateUse1 kernel, PyTorch materialises them before).
 class LaunchBuilder {
  public:
-  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs = {},
-                std::initializer_list<Operand> inputs = {}) {
+  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype) {
     std::memset(&desc_, 0, offsetof(atalla_launch_desc, operands));
     desc_.kernel = kernel.id();
     desc_.compute_dtype = static_cast<atalla_dtype>(compute_dtype);
+  }
+  LaunchBuilder(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs,
+                std::initializer_list<Operand> inputs = {})
+      : LaunchBuilder(kernel, compute_dtype) {
     for (const Operand& t : outputs) output(t);
     for (const Operand& t : inputs) input(t);
   }
-  LaunchBuilder& output(const Operand& t) {
-    if (t.tensor.defined()) t.tensor.mutable_data_ptr();  // ends a copy on write: lazy copies keep their values
-    desc_.n_outputs++;
-    return input(t);
-  }
+  // Ends a copy on write, so that lazy copies keep their values.
+  LaunchBuilder& output(const Operand& t);
   LaunchBuilder& input(const Operand& t);
   // Every operand of the iterator, outputs first; a CPU scalar becomes an immediate. Of an iterator of more dimensions
   // than the chip takes, those of size 1 are left out: see for_each_part.
