@@ -33,7 +33,13 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
   // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
-  TORCH_CHECK_NOT_IMPLEMENTED(!out.tensor.is_conj(), "a matrix product into a conjugate view is not supported");
+  if (out.tensor.is_conj()) {
+    const Tensor plain = at::empty(out.tensor.sizes(), out.tensor.options());
+    const auto& sizes = out.sizes;
+    launch_gemm({plain, sizes, {sizes[1] * sizes[2], sizes[2], 1}}, a, b, c, beta, alpha, activation);
+    out.tensor.copy_(plain);
+    return;
+  }
   const ScalarType dtype = a.tensor.scalar_type();
   LaunchBuilder builder(kGemm, dtype, {out}, {a, b});
   if (c != nullptr) builder.input(*c);
