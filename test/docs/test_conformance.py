@@ -5,9 +5,8 @@ import contextlib
 import tempfile
 import unittest
 from pathlib import Path
-from unittest import mock
 
-from tools.conformance import page, plugin, removed_names, runs, suites
+from tools.conformance import page, removed_names, runs, suites
 from tools.conformance.triton import page as triton_page
 from tools.conformance.triton import runs as triton_runs
 
@@ -107,24 +106,6 @@ class TestConformance(unittest.TestCase):
                 path.write_text(f'suites = ["a.py"]\n[[exclude]]\n{row}\n')
                 with self.assertRaisesRegex(ValueError, "expected `suite`"):
                     suites.load(path)
-
-    def test_wrong_shares(self):
-        for row in ('"b.py" = 0.5', '"a.py" = 2.0'):
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "table.toml"
-                path.write_text(f'suites = ["a.py"]\n[shares]\n{row}\n')
-                with self.assertRaisesRegex(ValueError, "expected a number between 0 and 1"):
-                    suites.load(path)
-
-    def test_share(self):
-        """A share has about its part of the tests, and a larger share has all tests of a smaller one."""
-        tests = [f"TestFirst.test_{n}_atalla" for n in range(4000)]
-        found = []
-        for share in (0.1, 0.5, 1):
-            with mock.patch.object(plugin, "SHARE", share):
-                found.append({test for test in tests if plugin.is_chosen(test)})
-            self.assertAlmostEqual(len(found[-1]) / len(tests), share, delta=0.03)
-        self.assertTrue(found[0] < found[1] < found[2])
 
     def test_classes_for_the_cpu_and_cuda_are_for_all_devices(self):
         given = []

@@ -44,14 +44,6 @@ def exclusions(table: Table) -> str:
     return "\n".join(lines)
 
 
-def shares(table: Table) -> str:
-    """Return the sentence about the suites of which a part runs, or an empty text."""
-    if not table.shares:
-        return ""
-    names = ", ".join(f"{suite} ({share:.2g})" for suite, share in table.shares.items())
-    return f"- A fixed share of the tests of long suites runs, chosen by a hash of the test's name: {names}.\n"
-
-
 def kept_counts(text: str, versions: str) -> dict[str, list[int]]:
     """Return the counts of each suite in the text of a page, or none if it was measured with other versions."""
     if versions not in text:
@@ -79,4 +71,4 @@ def write(results: list[Result], folder: Path) -> None:
     used, tests = importlib.metadata.version("torch"), tests_version(folder)
     versions = f"Measured with torch {used} and the tests of PyTorch {tests}.\n\n"
     kept = kept_counts(PAGE.read_text(), versions) if PAGE.is_file() else {}
-    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + shares(table) + "\n" + exclusions(table))
+    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + "\n" + exclusions(table))

@@ -3,14 +3,12 @@
 
 Rows (JSON lines: test, outcome, text) are appended to the file that ATALLA_CONFORMANCE_ROWS names. With
 ATALLA_CONFORMANCE_DEVICE=cpu the CPU's tests run instead, of those that ATALLA_CONFORMANCE_ONLY (a file, one name a
-line) lists. ATALLA_CONFORMANCE_SHARE is the share of tests that run, chosen by a hash of the name, and
-ATALLA_CONFORMANCE_ENDED a file with the names of tests that do not run, since they have a row.
+line) lists. ATALLA_CONFORMANCE_ENDED is a file with the names of tests that do not run, since they have a row.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from tools.conformance.rows import limited, write_row
 DEVICE = os.environ.get("ATALLA_CONFORMANCE_DEVICE", "atalla")
 LEFT_OUT = os.environ.get("ATALLA_CONFORMANCE_LEFT_OUT", "").split()  # patterns of tests that must not run
 # The first class that is instantiated has the name before its renaming.
-SHARE = float(os.environ.get("ATALLA_CONFORMANCE_SHARE", "1"))
 SUFFIXES = {"atalla": ("PRIVATEUSE1", "ATALLA"), "cpu": ("CPU",)}[DEVICE]
 
 
@@ -33,11 +30,6 @@ def name_of(cls: str, function: str) -> str:
     """Return the name of a test without its class's suffix, and with the device's name for the CPU's."""
     suffix = next(suffix for suffix in SUFFIXES if cls.endswith(suffix))
     return f"{cls.removesuffix(suffix)}.{function.replace('_cpu', '_atalla')}"
-
-
-def is_chosen(test: str) -> bool:
-    """Return whether a test belongs to the share: the same tests in each run, and more of them in a larger share."""
-    return zlib.crc32(test.encode()) < SHARE * (1 << 32)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
     found = [item for item in items if item.cls is not None and item.cls.__name__.endswith(SUFFIXES)]
     named = [(item, name_of(item.cls.__name__, item.name)) for item in found]
     ended = set(Path(os.environ["ATALLA_CONFORMANCE_ENDED"]).read_text().split())
-    named = [(item, name) for item, name in named if is_chosen(name) and name not in ended]
+    named = [(item, name) for item, name in named if name not in ended]
     named = [(item, name) for item, name in named if names is None or name in names]
     items[:] = [item for item, _ in named]
     for item, name in named:

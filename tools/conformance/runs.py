@@ -35,13 +35,12 @@ class Result:
 
 def run(
     folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None,
-    share: float = 1, kept: Path | None = None,
+    kept: Path | None = None,
 ) -> dict[str, dict[str, str]]:  # fmt: skip
     """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
 
-    `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run, and
-    `share` is the part of the tests that runs. `kept` is a file for the rows: a test that has rows there, none of
-    them a failure, does not run again.
+    `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run. `kept` is a
+    file for the rows: a test that has rows there, none of them a failure, does not run again.
     """
     with tempfile.TemporaryDirectory(prefix="atalla_conformance_") as scratch:
         rows, names = kept or Path(scratch) / "rows.jsonl", Path(scratch) / "names"
@@ -61,7 +60,6 @@ def run(
             "ATALLA_CONFORMANCE_ROWS": str(rows),
             "ATALLA_CONFORMANCE_ENDED": str(ended),
             "ATALLA_DRAM_BYTES": os.environ.get("ATALLA_DRAM_BYTES", str(DRAM_BYTES)),
-            "ATALLA_CONFORMANCE_SHARE": str(share),
             "ATALLA_CONFORMANCE_LEFT_OUT": " ".join(left_out or ()),
         }
         if only is not None:
@@ -87,7 +85,7 @@ def check(folder: Path, suite: str, table: Table, jobs: int, rows_folder: Path |
     result = Result(suite)
     left_out = [test for row in table.exclusions if row.suite == suite and not row.runs for test in row.tests]
     kept = rows_folder / f"{suite.replace('/', '.')}.jsonl" if rows_folder is not None else None
-    rows = run(folder, suite, "atalla", jobs, left_out=left_out, share=table.shares.get(suite, 1), kept=kept)
+    rows = run(folder, suite, "atalla", jobs, left_out=left_out, kept=kept)
     failed = set()
     for test, row in rows.items():
         exclusion = table.find(suite, test)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -32,7 +32,6 @@ class Exclusion:
 class Table:
     suites: tuple[str, ...]  # files of upstream's folder `test`
     exclusions: tuple[Exclusion, ...]
-    shares: dict[str, float] = field(default_factory=dict)  # which part of a suite's tests runs; others run whole
 
     def find(self, suite: str, test: str) -> Exclusion | None:
         """Return the exclusion that a test falls under, or None."""
@@ -40,8 +39,7 @@ class Table:
 
 
 def load(path: Path = TABLE) -> Table:
-    """Read the table. Raises ValueError for an exclusion without a reason, tests or a known suite, and for a share
-    outside of 0 to 1 or of an unknown suite."""
+    """Read the table. Raises ValueError for an exclusion without a reason, tests or a known suite."""
     raw = tomllib.loads(path.read_text())
     found = []
     for row in raw.get("exclude", []):
@@ -51,10 +49,4 @@ def load(path: Path = TABLE) -> Table:
                 f"{path.name}: got {row}; expected `suite` (one of `suites`), `tests` (a list) and `reason`"
             )
         found.append(Exclusion(**row | {"tests": tuple(row["tests"])}))
-    shares = raw.get("shares", {})
-    for suite, share in shares.items():
-        if suite not in raw["suites"] or not 0 < share < 1:
-            raise ValueError(
-                f"{path.name}: got the share {share} of {suite}; expected a number between 0 and 1 for one of `suites`"
-            )
-    return Table(tuple(raw["suites"]), tuple(found), shares)
+    return Table(tuple(raw["suites"]), tuple(found))
