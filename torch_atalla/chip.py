@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import functools
 import os
 import tomllib
 import warnings
@@ -61,11 +61,12 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
 
     Args:
         name: "model" (default): the chip's model of launches (docs/concepts/timing.md), an estimate without their code.
-            "code": the code of each kind of launch is generated when it is first launched, and run once; launches take
-            what it takes. The first launch of a kind then needs about 10 ms more. In other floating-point dtypes than
-            bfloat16, cycles are those of bfloat16 times the ratio of the elements' bytes. The model tells launches
-            without code: complex numbers, operands in scratchpads, some kernels. `telemetry.counters()` gives the
-            cycles that an assumption or the model tells as `assumed_cycles`.
+            "code": a launch takes what its generated code takes. The code of each kind of launch is generated and run
+            once, in about 10 ms and the time of the run, when somebody looks at a clock: counters, events, a profiler.
+            A process that never looks generates none. In other floating-point dtypes than bfloat16, cycles are those of
+            bfloat16 times the ratio of the elements' bytes. The model tells launches without code: complex numbers,
+            operands in scratchpads, some kernels. `telemetry.counters()` gives the cycles that an assumption or the
+            model tells as `assumed_cycles`.
 
     Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that
     a process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
@@ -89,16 +90,18 @@ def get_clock() -> str:
 
 def unknown_costs() -> dict[str, str]:
     """Return why the clock "code" has left launches to the model, by kernel."""
-    return dict(_provider().reasons)
+    from . import charges  # imported lazily: it needs ctypes' copies of the structs
+
+    return dict(charges.reasons)
 
 
 def clock_of_environment() -> None:
-    """Set the clock that ATALLA_CLOCK names; another name gives a warning."""
+    """Set the clock that ATALLA_CLOCK names; another name gives a warning. Loads no device library."""
     name = os.environ.get("ATALLA_CLOCK") or "model"
     if name not in _CLOCKS:
         warnings.warn(f"ATALLA_CLOCK: expected model or code, got {name}; using model", stacklevel=2)
-    else:
-        _set_clock(name)
+    elif name == "code":
+        _ask(True)
 
 
 _CLOCKS = ("model", "code")
@@ -108,16 +111,27 @@ _clock = ["model"]
 def _set_clock(name: str) -> None:
     if name not in _CLOCKS:
         raise ValueError(f'chip.clock: expected "model" or "code", got {name!r}')
-    if name != _clock[0]:
-        _provider().set(name == "code")
-        _clock[0] = name
+    if name == _clock[0]:
+        return
+    if not _C.takes_charge_provider():
+        raise RuntimeError("chip.clock: the device library is of an older version; expected 1.6 or later")
+    for ordinal in filter(_C.is_open, range(_C.device_count())):
+        _C.counters(ordinal)  # a look: launches before take what the clock before tells
+    _ask(name == "code")
 
 
-@functools.lru_cache(maxsize=1)
-def _provider() -> Any:
-    from .compiler.targets.chip.provider import Provider  # imported lazily: only the clock "code" needs the compiler
+def _ask(code: bool) -> None:
+    _C.set_charge_provider(_provide if code else None)
+    atexit.unregister(_C.set_charge_provider)
+    if code:
+        atexit.register(_C.set_charge_provider, None)  # the interpreter must not be asked when it has ended
+    _clock[0] = "code" if code else "model"
 
-    return Provider()
+
+def _provide(*arguments: int) -> bool:
+    from .charges import provide  # imported lazily: most processes never ask
+
+    return provide(*arguments)
 
 
 def engine(name: str, *, missing: str = "error") -> Any:

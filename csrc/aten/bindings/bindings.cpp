@@ -86,6 +86,27 @@ std::optional<std::pair<int, int64_t>> find_stream(uintptr_t handle) {
   return std::nullopt;
 }
 
+// Calls the Python function that set_charge_provider keeps.
+atalla_status provide_charge(void* function, int32_t ordinal, const atalla_launch_desc* desc, size_t desc_bytes,
+                             atalla_launch_charge* charge) {
+  const py::gil_scoped_acquire lock;
+  try {
+    const auto told = py::handle(static_cast<PyObject*>(function))(ordinal, reinterpret_cast<uintptr_t>(desc),
+                                                                   desc_bytes, reinterpret_cast<uintptr_t>(charge));
+    return told.cast<bool>() ? ATALLA_OK : ATALLA_ERR_UNSUPPORTED;
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("the charge of a launch");
+    return ATALLA_ERR_INTERNAL;
+  }
+}
+
+// None: launches before that nobody has looked at take what the model says.
+void set_charge_provider(const py::object& function) {
+  void* const kept = function.is_none() ? nullptr : function.inc_ref().ptr();  // one for ever
+  const py::gil_scoped_release unlock;
+  runtime::set_charge_provider(kept != nullptr ? provide_charge : nullptr, kept);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -147,6 +168,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     for (uint32_t i = 0; i < count; ++i) names.push_back(runtime::kernel_name(i));
     return names;
   });
+
+  m.def("set_charge_provider", &set_charge_provider);
+  m.def("takes_charge_provider", [] { return driver_call([] { return runtime::api().abi_minor >= 6; }); });
 
   bind_graphs(m);
   bind_streams(m);

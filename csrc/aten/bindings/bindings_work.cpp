@@ -10,6 +10,7 @@
 #include "aten/device/error.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/recording.h"
+#include "runtime/stream/observer.h"
 #include "sim/abi/atalla_link.h"
 
 namespace py = pybind11;
@@ -77,6 +78,7 @@ py::list to_python(const std::vector<atalla_work_record>& records) {
 std::vector<atalla_work_record> read_records(int ordinal, uint64_t from) {
   std::vector<atalla_work_record> records;
   driver_call([&] {
+    runtime::look_at_charges(true);
     const atalla_device device = runtime::Device::get(ordinal).handle();
     for (size_t count = 4096; count != 0;) {
       const size_t before = records.size();

@@ -271,6 +271,7 @@ void LaunchBuilder::launch(c10::Device device) {
     const runtime::Submission submission("atallaLaunchKernel");
     desc_.tag = submission.tag();
     current_stream(device).launch(desc_);
+    runtime::count_submissions(1);
   } catch (const runtime::Error& error) {
     throw_torch_error(error);
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,20 @@ void check_version(const std::string& path, const atalla_api& table) {
 const atalla_schedule_api* schedule_table = nullptr;  // set by load()
 const atalla_isa_api* isa_table = nullptr;            // likewise
 
+struct ChargeProvider {
+  atalla_charge_provider function = nullptr;
+  void* context = nullptr;
+};
+std::mutex provider_mutex;
+ChargeProvider wanted_provider;  // guarded, as the next one
+const atalla_api* loaded_table = nullptr;
+
+// The caller holds the mutex.
+void give_provider() {
+  if (loaded_table != nullptr && loaded_table->abi_minor >= 6 && loaded_table->charge_provider_set != nullptr)
+    loaded_table->charge_provider_set(wanted_provider.function, wanted_provider.context);
+}
+
 const atalla_api& load() {
   const char* variable = std::getenv(kLibraryVariable);
   const bool chosen = variable != nullptr && *variable != '\0';
@@ -71,6 +86,9 @@ const atalla_api& load() {
     if (get_schedule != nullptr) get_schedule(ATALLA_SCHEDULE_ABI_MAJOR, &schedule_table);
     auto get_isa = reinterpret_cast<decltype(&atalla_get_isa_api)>(dlsym(library, "atalla_get_isa_api"));
     if (get_isa != nullptr) get_isa(ATALLA_ISA_ABI_MAJOR, &isa_table);
+    const std::lock_guard lock(provider_mutex);
+    loaded_table = table;
+    if (wanted_provider.function != nullptr) give_provider();
     return *table;  // the library stays loaded until the process ends
   } catch (...) {
     dlclose(library);
@@ -83,6 +101,12 @@ const atalla_api& load() {
 const atalla_api& api() {
   static const atalla_api& table = load();  // an exception leaves it unset: the next call tries again
   return table;
+}
+
+void set_charge_provider(atalla_charge_provider provider, void* context) {
+  const std::lock_guard lock(provider_mutex);
+  wanted_provider = {provider, context};
+  give_provider();
 }
 
 const atalla_schedule_api* schedule_api() {

@@ -97,6 +97,7 @@ void Graph::replay(Stream& stream, const RandomBase* bases, size_t n_bases) {
                 std::to_string(n_bases) + " random sources given, the graph has " + std::to_string(sources_));
   }
   instantiate();
+  count_submissions(static_cast<uint32_t>(steps_.size()));
   std::lock_guard lock(mutex_);
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     if ((lane == 0 ? stream : *lanes_[lane]).recorder() != nullptr) {

@@ -228,6 +228,7 @@ Recording::~Recording() {
 }
 
 RecordedWork Recording::stop() {
+  look_at_charges(true);
   RecordedWork work{
       .begin_ns = begin_ns_, .end_ns = now_ns(), .origin = origin_, .calls = {}, .ranges = {}, .devices = {}};
   running_ = false;

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/stream/launch_size.h"
 
+#include <algorithm>
+
 #include "runtime/device/api.h"
+#include "sim/abi/atalla_schedule.h"
 
 namespace atalla::runtime {
 namespace {
 
 // What the functional engine needs on one core, in picoseconds: estimates, meant to err to the long side, for no more
-// than the choice of the thread. A vector cycle of the chip stands for 16 elements of an operation.
+// than the choice of the thread. An operation of the chip's vector unit stands for 32 elements, a row of its array for
+// 1,024 multiply-adds.
 constexpr uint64_t kPerByte = 100;
-constexpr uint64_t kPerMac = 50;
-constexpr uint64_t kPerVectorCycle = 2000;
+constexpr uint64_t kPerRow = 50 * 1024;
+constexpr uint64_t kPerVectorOp = 4000;
 
 // A launch that was estimated. Launches that agree in this are alike enough for the choice of the thread.
 struct Estimated {
@@ -22,11 +26,21 @@ struct Estimated {
 };
 
 bool estimate(atalla_device device, const atalla_launch_desc& desc) noexcept {
-  atalla_launch_record record{};
-  const atalla_status status = api().launch_estimate(device, &desc, atalla_launch_desc_bytes(desc.n_operands), &record);
-  if (status != ATALLA_OK) return true;
-  const uint64_t picoseconds = (record.dram_bytes_read + record.dram_bytes_written) * kPerByte + record.macs * kPerMac +
-                               record.vector_cycles * kPerVectorCycle;
+  const size_t bytes = atalla_launch_desc_bytes(desc.n_operands);
+  const atalla_schedule_api* const schedule = schedule_api();
+  uint64_t picoseconds = 0;
+  if (schedule != nullptr) {  // not what the launch takes by its clock, which may have to run its code to know
+    atalla_launch_work work{};
+    work.struct_size = sizeof work;
+    if (schedule->launch_work(&desc, bytes, &work) != ATALLA_OK) return true;
+    picoseconds = (work.bytes_read + work.bytes_written) * kPerByte + work.array_rows * kPerRow +
+                  std::max(work.vector_ops, work.exp_ops) * kPerVectorOp;
+  } else {
+    atalla_launch_record record{};
+    if (api().launch_estimate(device, &desc, bytes, &record) != ATALLA_OK) return true;
+    picoseconds = (record.dram_bytes_read + record.dram_bytes_written) * kPerByte + record.array_cycles * kPerRow +
+                  record.vector_cycles * kPerVectorOp;
+  }
   return picoseconds <= kShortNanoseconds * 1000;
 }
 

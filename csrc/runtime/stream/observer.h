@@ -44,4 +44,18 @@ class Submission {
   uint64_t tag_ = 0;
 };
 
+// Launches whose charges are unknown wait in the device library until somebody looks at a clock (charge_provider_set of
+// atalla.h). Looks if their records are wanted (`observed`) or they take much memory. The caller holds no lock.
+ATALLA_RUNTIME_API void look_at_charges(bool observed) noexcept;
+
+// Counts submissions, and looks now and then. The caller holds no lock.
+inline void count_submissions(uint32_t n) {
+  constexpr uint32_t kALook = 4096;
+  static constinit std::atomic<uint32_t> counted{0};
+  const uint32_t before = counted.load(std::memory_order_relaxed);
+  counted.store(before + n, std::memory_order_relaxed);  // what another thread counts meanwhile is lost
+  if ((before ^ (before + n)) >= kALook) [[unlikely]]
+    look_at_charges(work_observer.load(std::memory_order_relaxed) != nullptr);
+}
+
 }  // namespace atalla::runtime

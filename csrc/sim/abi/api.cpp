@@ -79,6 +79,7 @@ constexpr atalla_api kApi = {
     .meeting_tell = api::meeting_tell,
     .charge_create = api::charge_create,
     .charge_provider_set = api::charge_provider_set,
+    .charges_waiting = api::charges_waiting,
 };
 
 }  // namespace

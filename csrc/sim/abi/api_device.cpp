@@ -2,6 +2,7 @@
 //
 // The C ABI: devices, DRAM, telemetry, firmware.
 #include "sim/abi/api_internal.h"
+#include "sim/abi/looks.h"
 
 namespace atalla::sim::api {
 
@@ -80,11 +81,13 @@ atalla_status mem_release(atalla_device device, atalla_addr addr) {
 }
 
 atalla_status counters_read(atalla_device device, atalla_counters* counters) {
+  settle_clocks();
   return with_device(device,
                      [&](Device& d) { return write_struct(d.telemetry().counters(), "atalla_counters", counters); });
 }
 
 atalla_status counters_reset(atalla_device device) {
+  settle_clocks();
   return with_device(device, [](Device& d) {
     d.telemetry().reset_counters();
     return static_cast<atalla_status>(ATALLA_OK);
@@ -92,6 +95,7 @@ atalla_status counters_reset(atalla_device device) {
 }
 
 atalla_status launch_records(atalla_device device, uint64_t from, atalla_launch_record* records, size_t* count) {
+  settle_told();
   return with_device(device, [&](Device& d) {
     if (count == nullptr) return null_argument("count");
     if (records == nullptr && *count != 0) return null_argument("records");
@@ -102,6 +106,7 @@ atalla_status launch_records(atalla_device device, uint64_t from, atalla_launch_
 
 atalla_status work_records(atalla_device device, uint64_t from, atalla_work_record* records, size_t record_bytes,
                            size_t* count) {
+  settle_told();
   return with_device(device, [&](Device& d) {
     if (count == nullptr) return null_argument("count");
     if (records == nullptr && *count != 0) return null_argument("records");

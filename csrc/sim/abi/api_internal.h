@@ -146,6 +146,7 @@ atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* de
 
 atalla_status charge_create(atalla_device device, const atalla_launch_charge* given, uint32_t* charge);
 atalla_status charge_provider_set(atalla_charge_provider provider, void* context);
+atalla_status charges_waiting(uint64_t* bytes);
 
 atalla_status set_threads(uint32_t threads);
 atalla_status get_threads(uint32_t* threads);

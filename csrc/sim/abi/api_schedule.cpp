@@ -11,6 +11,7 @@
 
 #include "sim/abi/api_internal.h"
 #include "sim/abi/atalla_schedule.h"
+#include "sim/abi/looks.h"
 #include "sim/device/launch.h"
 #include "sim/energy/area.h"
 #include "sim/time/timing.h"
@@ -130,7 +131,8 @@ atalla_status area(const char* text, atalla_area* area) {
 
 atalla_status launch_energy(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
                             atalla_energy* energy) {
-  return with_device(device, [&](const Device& d) {
+  api::ask_about(device, desc, desc_bytes);
+  return with_device(device, [&](Device& d) {
     if (energy == nullptr) return null_argument("energy");
     atalla_launch_record record;
     return estimate_launch(d, desc, desc_bytes, &record, energy);

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "sim/abi/api_internal.h"
+#include "sim/abi/looks.h"
 #include "sim/host/host_clock.h"
+#include "sim/time/journal.h"
 
 namespace atalla::sim::api {
 namespace {
@@ -77,7 +79,7 @@ atalla_status stream_wait_event(atalla_stream stream, atalla_event event) {
   return with_event(event, [&](const EventSlot& e) -> atalla_status {
     Stream* s = registry.streams.find(number(stream));
     if (s == nullptr) return bad_handle("stream", number(stream));
-    if (auto reached = e.get()) s->wait(std::move(*reached));
+    s->wait(e);
     return ATALLA_OK;
   });
 }
@@ -87,7 +89,7 @@ atalla_status event_create(atalla_device device, atalla_event* event) {
     if (event == nullptr) return null_argument("event");
     const uint64_t handle = registry.events.create([&](EventSlot& slot, uint64_t) {
       slot.device = &d;
-      slot.set(std::nullopt);
+      journal().append([&slot] { slot.set(std::nullopt); });
     });
     if (handle == 0) {
       return set_error(ATALLA_ERR_LIMIT, "all %u events are in use", decltype(registry.events)::kCapacity);
@@ -111,7 +113,7 @@ atalla_status event_record(atalla_event event, atalla_stream stream) {
       return set_error(ATALLA_ERR_HANDLE, "the event belongs to device %d, the stream to another",
                        static_cast<int>(e.device->ordinal()));
     }
-    e.set(s->clock());
+    s->stamp(&e);
     return ATALLA_OK;
   });
 }
@@ -123,12 +125,13 @@ atalla_status event_query(atalla_event event) {
 
 atalla_status event_synchronize(atalla_event event) {
   return with_event(event, [](const EventSlot& e) {
-    if (const auto reached = e.get()) lift_host_clock(reached->resolved());
+    journal().wait_on_host(e);
     return static_cast<atalla_status>(ATALLA_OK);
   });
 }
 
 atalla_status event_cycles(atalla_event event, uint64_t* cycles) {
+  settle_clocks();
   return with_event(event, [&](const EventSlot& e) -> atalla_status {
     if (cycles == nullptr) return null_argument("cycles");
     const auto reached = e.get();
@@ -139,6 +142,7 @@ atalla_status event_cycles(atalla_event event, uint64_t* cycles) {
 }
 
 atalla_status stream_meet(atalla_stream stream, atalla_meeting* meeting) {
+  settle_clocks();
   return guarded([&]() -> atalla_status {
     const std::shared_lock lock(registry.mutex);
     Stream* s = registry.streams.find(number(stream));
@@ -190,7 +194,7 @@ atalla_status device_synchronize(atalla_device device) {
         snprintf(text, sizeof text, "%s", last_error());
       }
     });
-    lift_host_clock(d.telemetry().barrier());
+    journal().append([&d] { lift_host_clock(d.telemetry().barrier()); });
     return first == ATALLA_OK ? first : set_error(first, "%s", text);
   });
 }

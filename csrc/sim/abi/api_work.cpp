@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The C ABI: copies, kernels and launches.
-#include <string>
 #include <utility>
 
 #include "sim/abi/api_internal.h"
+#include "sim/abi/looks.h"
 #include "sim/device/kernel_table.h"
 #include "sim/device/launch.h"
 #include "sim/memory/copy.h"
+#include "sim/time/journal.h"
 
 namespace atalla::sim::api {
 
@@ -84,48 +85,25 @@ atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info) {
 
 atalla_status charge_provider_set(atalla_charge_provider provider, void* context) {
   return guarded([&]() -> atalla_status {
-    set_charge_provider(provider, context);
     const std::shared_lock lock(registry.mutex);
+    journal().settle(true);
+    set_charge_provider(provider, context);
     registry.streams.for_each([](Stream& stream, uint64_t) { stream.forget_launches(); });
     return ATALLA_OK;
   });
 }
 
-namespace {
-
-// Lets the provider tell the charge of a launch that is new to the device. A launch that is wrong tells so later.
-void ask_provider(Device* device, const atalla_launch_desc* desc, size_t desc_bytes) noexcept {
-  (void)guarded([&]() -> atalla_status {
-    const ChargeProvider provider = charge_provider();
-    std::string kind;
-    int32_t ordinal = 0;
-    {
-      const std::shared_lock lock(registry.mutex);
-      if (device == nullptr || !kind_of_launch(*device, desc, desc_bytes, &kind) || device->charges().knows(kind))
-        return ATALLA_OK;
-      ordinal = device->ordinal();
-    }
-    atalla_launch_charge charge{};
-    charge.struct_size = sizeof charge;
-    const bool told = provider.function != nullptr &&
-                      provider.function(provider.context, ordinal, desc, desc_bytes, &charge) == ATALLA_OK;
-    const std::shared_lock lock(registry.mutex);
-    registry.devices.for_each([&](const DeviceSlot& slot, uint64_t) {
-      if (slot.device == device) device->charges().learn(std::move(kind), told ? &charge : nullptr);
-    });
-    return ATALLA_OK;
-  });
+atalla_status charges_waiting(uint64_t* bytes) {
+  if (bytes == nullptr) return null_argument("bytes");
+  *bytes = journal_bytes.load(std::memory_order_relaxed);
+  return ATALLA_OK;
 }
-
-}  // namespace
 
 // The hot path: a lookup, one uncontended lock, and the work. Kernels do not throw, so there is nothing to guard.
 atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
   Stream* s = registry.streams.find(number(stream));
   if (s == nullptr) [[unlikely]]
     return bad_handle("stream", number(stream));
-  if (has_charge_provider()) [[unlikely]]
-    ask_provider(s->device(), desc, desc_bytes);
   return s->launch(number(stream), desc, desc_bytes);
 }
 
@@ -137,9 +115,6 @@ atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* des
 }
 
 atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
-  if (has_charge_provider()) {
-    if (Stream* s = registry.streams.find(number(stream))) ask_provider(s->device(), desc, desc_bytes);
-  }
   const std::shared_lock lock(registry.mutex);
   Stream* s = registry.streams.find(number(stream));
   if (s == nullptr) [[unlikely]]
@@ -149,12 +124,8 @@ atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc
 
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record) {
-  if (has_charge_provider()) {
-    Device* found = nullptr;
-    (void)with_device(device, [&](Device& d) { return found = &d, atalla_status{ATALLA_OK}; });
-    ask_provider(found, desc, desc_bytes);
-  }
-  return with_device(device, [&](const Device& d) {
+  ask_about(device, desc, desc_bytes);
+  return with_device(device, [&](Device& d) {
     if (record == nullptr) return null_argument("record");
     return estimate_launch(d, desc, desc_bytes, record, nullptr);
   });

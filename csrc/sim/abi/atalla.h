@@ -194,8 +194,9 @@ typedef struct atalla_launch_charge {
 } atalla_launch_charge;
 
 // 1.6: gives what a launch takes whose descriptor names no charge, by running its code; the launch's overhead is added.
-// Another status than ATALLA_OK leaves it to the model. Called once for each kind of launch of a device, on the thread
-// that submits it, which holds no lock of the library.
+// Another status than ATALLA_OK leaves it to the model. Called once for each kind of launch of a device, when somebody
+// looks at a clock, on that thread, which holds no lock of the library. Of the descriptor, addresses only tell which
+// operands are absent.
 typedef atalla_status (*atalla_charge_provider)(void* context, int32_t ordinal, const atalla_launch_desc*,
                                                 size_t desc_bytes, atalla_launch_charge*);
 
@@ -412,9 +413,14 @@ typedef struct atalla_api {
 
   // 1.6: a charge for the launches of this device that name it, also in launch_estimate. Equal ones have one number.
   atalla_status (*charge_create)(atalla_device, const atalla_launch_charge*, uint32_t* charge);
-  // 1.6: of all devices, from the next launch on; null: none, and the model tells. Charges that a provider gave are
-  // kept, and count again when one is set again.
+  // 1.6: of all devices, from the next launch on; null: none, and the model tells, also of launches before on which no
+  // clock was read. Charges that a provider gave are kept, and count again when one is set again. Launches of kinds that
+  // it has not been asked about, and all work behind them, take their places in simulated time at the next look:
+  // counters_read, counters_reset, event_cycles and stream_meet ask it; launch_records and work_records do not, and
+  // show the work before the first launch that waits. charges_waiting: the bytes of host memory that this work takes. A
+  // program that never looks at a clock should do so when they become many.
   atalla_status (*charge_provider_set)(atalla_charge_provider, void* context);
+  atalla_status (*charges_waiting)(uint64_t* bytes);
 } atalla_api;
 
 // The symbol that each device library exports. atalla_isa.h and atalla_schedule.h declare others, which it may lack.

@@ -73,7 +73,19 @@ LaunchCharge Charges::operator[](uint32_t number) const {
   return charges_[number - 1];
 }
 
-void Charges::learn(std::string kind, const atalla_launch_charge* given) {
+std::shared_ptr<KindCharge> Charges::new_kind(const atalla_launch_desc& desc, const LaunchCharge& model,
+                                              bool told) const {
+  auto made = std::make_shared<KindCharge>();
+  made->device = device_;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&desc);
+  made->desc.assign(bytes, bytes + atalla_launch_desc_bytes(desc.n_operands));
+  fill_head(desc, &made->head);
+  made->model = model;
+  made->told_ = told;
+  return made;
+}
+
+void Charges::tell(const KindCharge* kind, const atalla_launch_charge* given) {
   std::optional<LaunchCharge> made;
   if (given != nullptr) {
     made = charge_from(*given);
@@ -81,19 +93,11 @@ void Charges::learn(std::string kind, const atalla_launch_charge* given) {
     for (uint64_t* busy : {&made->time.sdma_cycles, &made->time.vector_cycles, &made->time.array_cycles})
       *busy = std::min(*busy, made->time.cycles);
   }
-  const std::lock_guard lock(mutex_);
-  kinds_.emplace(std::move(kind), made);
-}
-
-bool Charges::knows(const std::string& kind) const {
-  const std::lock_guard lock(mutex_);
-  return kinds_.contains(kind);
-}
-
-std::optional<LaunchCharge> Charges::find(const std::string& kind) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = kinds_.find(kind);
-  return found == kinds_.end() ? std::nullopt : found->second;
+  const std::lock_guard lock(kinds_mutex_);
+  if (kind->told()) return;
+  auto* const own = const_cast<KindCharge*>(kind);
+  own->code = made;
+  own->told_.store(true, std::memory_order_release);
 }
 
 }  // namespace atalla::sim

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sim/abi/atalla.h"
@@ -16,11 +19,32 @@
 
 namespace atalla::sim {
 
+class Device;
+
+// What a provider tells of a kind of launch, some time after the first of them.
+struct KindCharge : std::enable_shared_from_this<KindCharge> {
+  bool told() const { return told_.load(std::memory_order_acquire); }
+  const LaunchCharge& value() const { return told() && code ? *code : model; }
+
+  Device* device = nullptr;
+  std::vector<std::byte> desc;  // of the first launch
+  atalla_launch_record head{};  // what the records of all of them say
+  LaunchCharge model;
+  std::optional<LaunchCharge> code;  // to be read when told
+  std::atomic<bool> told_{false};
+};
+
+// Of one launch.
+struct PricedLaunch {
+  LaunchCharge charge;
+  const KindCharge* kind = nullptr;  // not null: what it says when the launch takes its place in time counts
+};
+
 // Thread-safe. Numbers stay valid as long as the device.
 class Charges {
  public:
   // Cycles that every launch takes beside its code.
-  explicit Charges(uint64_t overhead) : overhead_(overhead) {}
+  Charges(Device* device, uint64_t overhead) : device_(device), overhead_(overhead) {}
 
   // ATALLA_ERR_ARGUMENT for a unit that works longer than the launch takes.
   atalla_status add(const atalla_launch_charge& given, uint32_t* number);
@@ -28,17 +52,28 @@ class Charges {
   LaunchCharge operator[](uint32_t number) const;
   uint32_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // By kind of launch (kind_of_launch in launch.h). Null: no code tells.
-  void learn(std::string kind, const atalla_launch_charge* given);
-  bool knows(const std::string& kind) const;
-  std::optional<LaunchCharge> find(const std::string& kind) const;
+  // Of all launches with the same `name`, of which `desc` is one. Stays where it is as long as the device. `price`
+  // gives the charge if no code tells, or (`told`) in any case.
+  template <class Price>
+  const KindCharge* kind(std::string name, const atalla_launch_desc& desc, bool told, const Price& price) {
+    const std::lock_guard lock(kinds_mutex_);
+    std::shared_ptr<KindCharge>& known = kinds_[std::move(name)];
+    if (known == nullptr) known = new_kind(desc, price(), told);
+    return known.get();
+  }
+  // Null: no code tells. Only the first time counts.
+  void tell(const KindCharge* kind, const atalla_launch_charge* given);
 
  private:
+  std::shared_ptr<KindCharge> new_kind(const atalla_launch_desc& desc, const LaunchCharge& model, bool told) const;
+
+  Device* device_;
   uint64_t overhead_;
   mutable std::mutex mutex_;
   std::vector<LaunchCharge> charges_;  // number k at k - 1
   std::atomic<uint32_t> count_{0};
-  std::unordered_map<std::string, std::optional<LaunchCharge>> kinds_;
+  std::mutex kinds_mutex_;
+  std::unordered_map<std::string, std::shared_ptr<KindCharge>> kinds_;
 };
 
 struct ChargeProvider {

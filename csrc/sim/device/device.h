@@ -77,7 +77,7 @@ class Device {
   DramAllocator allocator_;
   ScratchpadAllocator scratchpads_;
   isa::Core core_;
-  Charges charges_{config_.launch_overhead_cycles};
+  Charges charges_{this, config_.launch_overhead_cycles};
 };
 
 }  // namespace atalla::sim

@@ -11,6 +11,7 @@
 #include "sim/abi/error.h"
 #include "sim/device/kernel_table.h"
 #include "sim/device/registry.h"
+#include "sim/time/journal.h"
 #include "sim/time/work.h"
 
 namespace atalla::sim {
@@ -286,26 +287,25 @@ atalla_status check_charge(const Device& device, const atalla_launch_desc& desc)
                    device.kernels()[desc.kernel].name, desc.charge, static_cast<int>(device.ordinal()), count);
 }
 
-// All on which its code depends: not addresses, but which operands are one.
-void add_kind(const atalla_launch_desc& desc, std::string* kind) {
+// All on which its code depends, which takes operands in different memory.
+void add_kind(const atalla_launch_desc& desc, uint32_t resident, std::string* kind) {
   const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
   add(desc.kernel);
   add(desc.n_outputs);
   add(desc.n_operands);
   add(desc.compute_dtype);
   add(desc.cores);
+  add(desc.charge);
+  add(resident);
   constexpr int kDrawn = 2;  // seed and offset
   for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) add(desc.iparams[k]);
   add(desc.fparams);
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
-    int first = 0;
-    while (desc.operands[first].addr != operand.addr) ++first;
     add(operand.dtype);
     add(operand.ndim);
     add(operand.immediate);
     add(static_cast<uint8_t>(operand.addr == 0));
-    add(first);
     if (operand.immediate != 0) {
       kind->append(reinterpret_cast<const char*>(operand.sizes), 2 * sizeof operand.sizes[0]);
       continue;
@@ -315,13 +315,8 @@ void add_kind(const atalla_launch_desc& desc, std::string* kind) {
   }
 }
 
-LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
-  if (desc.charge != 0) return device.charges()[desc.charge];
-  if (has_charge_provider() && resident_operands(device, desc) == 0) {
-    std::string kind;
-    add_kind(desc, &kind);
-    if (const auto known = device.charges().find(kind)) return *known;
-  }
+// By the model, which looks at what the descriptor says alone.
+LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc) {
   Cost cost(device.geometry());
   device.kernels()[desc.kernel].cost(desc, cost);
   EnergyEvents events = EnergyModel::computed(cost, desc.compute_dtype);
@@ -334,14 +329,58 @@ LaunchCharge charge_of(const Device& device, const atalla_launch_desc& desc) {
   return charge;
 }
 
+// Of the model, or what its descriptor names.
+LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) {
+  return desc.charge != 0 ? device.charges()[desc.charge] : assumed_charge(device, desc);
+}
+
+// Null if nobody is asked about charges. Code of a launch alone keeps nothing in scratchpads.
+const KindCharge* kind_of(Device& device, const atalla_launch_desc& desc) {
+  if (!has_charge_provider()) return nullptr;
+  const uint32_t resident = resident_operands(device, desc);
+  std::string name;
+  add_kind(desc, resident, &name);
+  return device.charges().kind(std::move(name), desc, desc.charge != 0 || resident != 0,
+                               [&] { return given_charge(device, desc); });
+}
+
+PricedLaunch price_of(Device& device, const atalla_launch_desc& desc) {
+  if (const KindCharge* const kind = kind_of(device, desc)) return {kind->value(), kind};
+  return {given_charge(device, desc)};
+}
+
+// A launch without a kind: a program of Atalla code, or one that was submitted while a provider came.
+[[gnu::noinline]] void record_in_turn(Device& device, uint32_t stream, const atalla_launch_desc& desc,
+                                      const LaunchCharge& charge, StreamClock* clock) {
+  atalla_launch_record head{};
+  fill_head(desc, &head);
+  Telemetry& telemetry = device.telemetry();
+  telemetry.expect_launch();
+  journal().append([&telemetry, clock, stream, head, charge] {
+    telemetry.record_launch(clock, stream, head, head.tag, charge);
+    telemetry.forget_expected();
+  });
+}
+
+inline void record(Device& device, uint32_t stream, const atalla_launch_desc& desc, const PricedLaunch& price,
+                   StreamClock* clock) {
+  if (!are_steps_waiting() && (price.kind == nullptr || price.kind->told())) [[likely]]
+    return device.telemetry().record_launch(clock, stream, desc,
+                                            price.kind == nullptr ? price.charge : price.kind->value());
+  if (price.kind != nullptr) return journal().launch(*price.kind, clock, stream, desc.tag);
+  record_in_turn(device, stream, desc, price.charge, clock);
+}
+
 }  // namespace
 
-bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes, std::string* kind) {
+const KindCharge* kind_of_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes) {
   const atalla_launch_desc* whole = nullptr;
-  if (complete(device.kernels(), desc, desc_bytes, &whole) != ATALLA_OK || whole->charge != 0) return false;
-  if (resident_operands(device, *whole) != 0) return false;  // code of a launch alone keeps nothing
-  add_kind(*whole, kind);
-  return true;
+  return complete(device.kernels(), desc, desc_bytes, &whole) == ATALLA_OK ? kind_of(device, *whole) : nullptr;
+}
+
+void record_program(Device& device, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge,
+                    StreamClock* clock) {
+  record(device, stream, desc, {charge}, clock);
 }
 
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
@@ -389,7 +428,7 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
       const atalla_status status = kernel.run(Launch{*desc, data, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
-      device.telemetry().record_launch(clock, stream, *desc, known->charge);
+      record(device, stream, *desc, known->price, clock);
       return ATALLA_OK;
     }
   }
@@ -398,9 +437,9 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
   const atalla_status status = run_launch(device, desc, desc_bytes, true, reaches, &own);
   if (status != ATALLA_OK) [[unlikely]]
     return status;
-  const LaunchCharge charge = charge_of(device, *desc);
-  device.telemetry().record_launch(clock, stream, *desc, charge);
-  if (own) memo->keep(*desc, reaches, charge);
+  const PricedLaunch price = price_of(device, *desc);
+  record(device, stream, *desc, price, clock);
+  if (own) memo->keep(*desc, reaches, price);
   return ATALLA_OK;
 }
 
@@ -415,18 +454,19 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   if (const atalla_status status = check_charge(device, *whole)) return status;
-  device.telemetry().record_launch(clock, stream, *whole, charge_of(device, *whole));
+  record(device, stream, *whole, price_of(device, *whole), clock);
   return ATALLA_OK;
 }
 
-atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
+atalla_status estimate_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy) {
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(device.kernels(), desc, desc_bytes, &whole)) return status;
   if (const atalla_status status = check_charge(device, *whole)) return status;
-  const LaunchCharge charge = charge_of(device, *whole);
+  const LaunchCharge charge = price_of(device, *whole).charge;
   atalla_launch_record filled{};
-  fill_launch_record(*whole, charge, &filled);
+  fill_head(*whole, &filled);
+  fill_charge(charge, &filled);
   *record = filled;
   if (energy == nullptr) return ATALLA_OK;
   *energy = charge.energy;

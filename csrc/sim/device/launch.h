@@ -29,12 +29,16 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
 
 // What the launch would charge. Addresses are not checked, so that a program can be estimated before it is placed.
 // *energy is that of its work record, unless it is null.
-atalla_status estimate_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
+atalla_status estimate_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy);
 
-// Appends to *kind what the device's charges of launches go by: everything on which the code of a launch depends. False
-// for a launch that is malformed, names its charge, or has operands in scratchpads.
-bool kind_of_launch(const Device& device, const atalla_launch_desc* desc, size_t desc_bytes, std::string* kind);
+// The kind of the launch, of which a provider may tell; null if it names its charge, has operands in scratchpads, or is
+// malformed.
+const KindCharge* kind_of_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes);
+
+// Charges a launch that has run.
+void record_program(Device& device, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge,
+                    StreamClock* clock);
 
 // How much work the launch is; fills all of *work but struct_size.
 atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,

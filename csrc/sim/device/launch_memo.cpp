@@ -85,7 +85,7 @@ const KnownLaunch* LaunchMemo::find(const atalla_launch_desc* desc, size_t desc_
   return &known;
 }
 
-void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge) {
+void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, const PricedLaunch& price) {
   for (int i = 0; i < desc.n_operands; ++i)
     if (desc.operands[i].ndim > KnownLaunch::kDims) return;
   if (entries_ == nullptr) entries_.reset(new (std::nothrow) KnownLaunch[kEntries]);
@@ -104,7 +104,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
     std::copy_n(operand.sizes, operand.ndim, kept.sizes);
     std::copy_n(operand.strides, operand.ndim, kept.strides);
   }
-  known.charge = charge;
+  known.price = price;
   known.used = true;
 }
 

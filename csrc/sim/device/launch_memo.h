@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "sim/abi/atalla.h"
+#include "sim/device/charges.h"
 #include "sim/memory/dram.h"
-#include "sim/time/telemetry.h"
 
 namespace atalla::sim {
 
@@ -35,7 +35,7 @@ struct KnownLaunch {
   int64_t iparams[ATALLA_MAX_PARAMS];
   uint64_t numbers[ATALLA_MAX_PARAMS];  // fparams and charge
   Operand operands[ATALLA_MAX_OPERANDS];
-  LaunchCharge charge;
+  PricedLaunch price;
   bool used = false;
 };
 
@@ -45,7 +45,7 @@ class LaunchMemo {
   // Null for a launch that is not known, or is malformed.
   const KnownLaunch* find(const atalla_launch_desc* desc, size_t desc_bytes) const;
   // After checks and run have passed. Does nothing for a launch that is too large.
-  void keep(const atalla_launch_desc& desc, const Reach* reaches, const LaunchCharge& charge);
+  void keep(const atalla_launch_desc& desc, const Reach* reaches, const PricedLaunch& price);
   // Of another device, or before another provider, whose charges differ.
   void forget();
 

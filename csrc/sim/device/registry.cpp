@@ -9,6 +9,7 @@
 #include "sim/abi/error.h"
 #include "sim/host/host_clock.h"
 #include "sim/host/thread_pool.h"
+#include "sim/time/journal.h"
 
 namespace atalla::sim {
 
@@ -102,6 +103,7 @@ atalla_status close_device(uint64_t handle) {
   if (slot == nullptr) {
     return set_error(ATALLA_ERR_HANDLE, "the device handle is null, closed or not a device's");
   }
+  journal().settle(true);  // the model tells what nobody has looked at
   const std::unique_ptr<Device> device(slot->device);
   registry.devices.destroy(handle);
   registry.streams.for_each([&](Stream& stream, uint64_t own) {

@@ -7,36 +7,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 
 #include "sim/abi/handle_table.h"
 #include "sim/device/device.h"
 #include "sim/device/stream.h"
 #include "sim/host/imports.h"
-#include "sim/host/spin_lock.h"
 #include "sim/time/instant.h"
 
 namespace atalla::sim {
 
 struct DeviceSlot {
   Device* device = nullptr;
-};
-
-struct EventSlot {
-  // When the event was reached; none: it was never recorded.
-  void set(std::optional<Instant> instant) {
-    const std::lock_guard guard(lock);
-    reached = std::move(instant);
-  }
-  std::optional<Instant> get() const {
-    const std::lock_guard guard(lock);
-    return reached;
-  }
-
-  Device* device = nullptr;
-  mutable SpinLock lock;
-  std::optional<Instant> reached;
 };
 
 struct MeetingSlot {

@@ -8,6 +8,7 @@
 #include "sim/host/host_clock.h"
 #include "sim/isa/launch.h"
 #include "sim/memory/copy.h"
+#include "sim/time/journal.h"
 
 namespace atalla::sim {
 
@@ -16,7 +17,8 @@ void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   handle_ = handle;
   device_.store(device, std::memory_order_relaxed);
   ordinal_ = ordinal;
-  device->telemetry().reset(&clock_);
+  if (are_steps_waiting()) journal().append([&telemetry = device->telemetry(), this] { telemetry.reset(&clock_); });
+  else device->telemetry().reset(&clock_);
   memo_.forget();
   copy_memo_ = {};
   fault_ = ATALLA_OK;
@@ -54,7 +56,7 @@ atalla_status Stream::copy(uint64_t handle, const atalla_copy_params& params) {
   if (const atalla_status status = check_handle(handle)) return status;
   if (const atalla_status status = pending_fault()) return status;
   const atalla_status status = finish(sim::copy(*device(), ordinal_, params, &copy_memo_, &clock_));
-  if (params.waits != 0 && status == ATALLA_OK) lift_host_clock(device()->telemetry().settle(&clock_));
+  if (params.waits != 0 && status == ATALLA_OK) settle_host();
   return status;
 }
 
@@ -89,9 +91,14 @@ atalla_status Stream::charge_copy(const atalla_copy_params& params) {
   return sim::charge_copy(*device(), ordinal_, params, &clock_);
 }
 
-Instant Stream::clock() const { return device()->telemetry().read(clock_); }
+void Stream::settle_host() {
+  if (are_steps_waiting()) return journal().settle_host(*device(), &clock_);
+  lift_host_clock(device()->telemetry().settle(&clock_));
+}
 
-void Stream::wait(Instant instant) { device()->telemetry().lift(&clock_, std::move(instant)); }
+void Stream::stamp(EventSlot* event) { journal().stamp(*device(), &clock_, event); }
+
+void Stream::wait(const EventSlot& event) { journal().wait(*device(), &clock_, event); }
 
 std::shared_ptr<Meeting> Stream::meet() { return device()->telemetry().meet(&clock_); }
 
@@ -105,7 +112,7 @@ atalla_status Stream::query(uint64_t handle) {
 atalla_status Stream::synchronize(uint64_t handle) {
   const std::lock_guard lock(mutex_);  // work runs under the lock: whoever has it waits for no more
   if (const atalla_status status = check_handle(handle)) return status;
-  lift_host_clock(device()->telemetry().settle(&clock_));
+  settle_host();
   const atalla_status status = pending_fault();
   fault_ = ATALLA_OK;
   return status;

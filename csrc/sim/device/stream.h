@@ -6,13 +6,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_isa.h"
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
 #include "sim/device/launch_memo.h"
+#include "sim/host/spin_lock.h"
 #include "sim/memory/copy.h"
 #include "sim/time/instant.h"
 
@@ -21,6 +25,22 @@ namespace atalla::sim {
 namespace isa {
 class Program;
 }
+
+struct EventSlot {
+  // When the event was reached; none: it was never recorded.
+  void set(std::optional<Instant> instant) {
+    const std::lock_guard guard(lock);
+    reached = std::move(instant);
+  }
+  std::optional<Instant> get() const {
+    const std::lock_guard guard(lock);
+    return reached;
+  }
+
+  Device* device = nullptr;
+  mutable SpinLock lock;
+  std::optional<Instant> reached;
+};
 
 class Stream {
  public:
@@ -42,9 +62,9 @@ class Stream {
   // Simulated time only; the caller holds the registry's mutex, so that the stream stays.
   atalla_status charge_launch(const atalla_launch_desc* desc, size_t desc_bytes);
   atalla_status charge_copy(const atalla_copy_params& params);
-  Instant clock() const;  // when the work submitted so far ends; not before what the calling thread has waited for
-  void wait(Instant instant);
-  std::shared_ptr<Meeting> meet();  // as Telemetry::meet
+  void stamp(EventSlot* event);  // when the work submitted so far ends; not before what the thread has waited for
+  void wait(const EventSlot& event);
+  std::shared_ptr<Meeting> meet();  // as Telemetry::meet; no step may be waiting
 
   // The charges of launches have changed.
   void forget_launches() {
@@ -60,6 +80,7 @@ class Stream {
   }
 
  private:
+  void settle_host();  // the calling thread has waited for the stream
   atalla_status check_handle(uint64_t handle) const;
   atalla_status pending_fault() const;  // sets the error text again
   // Stops the stream when `status` is a fault, and returns it. The text is the thread's.

@@ -4,16 +4,12 @@
 namespace atalla::sim {
 namespace {
 
-struct ThreadClock {
-  uint64_t epoch = 0;  // which restart it belongs to
-  uint64_t cycles = 0;
-};
-
 constinit std::atomic<uint64_t> current_epoch{1};
 constinit thread_local ThreadClock own;
+constinit thread_local ThreadClock* current = nullptr;  // null: `own`
 
 ThreadClock& thread_clock() {
-  ThreadClock& clock = own;
+  ThreadClock& clock = current == nullptr ? own : *current;
   const uint64_t epoch = current_epoch.load(std::memory_order_relaxed);
   if (clock.epoch != epoch) [[unlikely]]
     clock = {epoch, latest_host_clock.load(std::memory_order_relaxed)};
@@ -21,6 +17,26 @@ ThreadClock& thread_clock() {
 }
 
 }  // namespace
+
+std::shared_ptr<ThreadClock> own_thread_clock() {
+  static constinit thread_local bool ended = false;  // work of a thread's destructors needs no clock that outlives it
+  struct Shared {
+    ~Shared() {
+      own = *clock;
+      current = nullptr;
+      ended = true;
+    }
+    std::shared_ptr<ThreadClock> clock = std::make_shared<ThreadClock>(own);
+  };
+  if (ended) return std::make_shared<ThreadClock>(own);
+  static thread_local Shared shared;
+  current = shared.clock.get();
+  return shared.clock;
+}
+
+ActingThread::ActingThread(ThreadClock* clock) : before_(current) { current = clock; }
+
+ActingThread::~ActingThread() { current = before_; }
 
 uint64_t host_clock() { return thread_clock().cycles; }
 

@@ -11,11 +11,33 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace atalla::sim {
 
+// Of one thread.
+struct ThreadClock {
+  uint64_t epoch = 0;  // which restart it belongs to
+  uint64_t cycles = 0;
+};
+
 // Of the calling thread, in cycles; 0 at first.
 uint64_t host_clock();
+
+// The calling thread's, which may outlive it.
+std::shared_ptr<ThreadClock> own_thread_clock();
+
+// While it lives, the calling thread has another thread's clock.
+class ActingThread {
+ public:
+  explicit ActingThread(ThreadClock* clock);
+  ~ActingThread();
+  ActingThread(const ActingThread&) = delete;
+  ActingThread& operator=(const ActingThread&) = delete;
+
+ private:
+  ThreadClock* before_;
+};
 
 // No thread's clock is beyond it.
 inline constinit std::atomic<uint64_t> latest_host_clock{0};

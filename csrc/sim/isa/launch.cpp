@@ -5,6 +5,7 @@
 #include <cinttypes>
 
 #include "sim/abi/error.h"
+#include "sim/device/launch.h"
 #include "sim/isa/machine.h"
 
 namespace atalla::sim::isa {
@@ -52,7 +53,7 @@ atalla_status launch(Device& device, uint32_t stream, StreamClock* clock, const 
   desc.kernel = kernel < 0 ? ATALLA_NO_KERNEL : static_cast<atalla_kernel>(kernel);
   desc.compute_dtype = ATALLA_BF16;
   desc.tag = params.tag;
-  device.telemetry().record_launch(clock, stream, desc, charged);
+  record_program(device, stream, desc, charged, clock);
   if (stats != nullptr) *stats = found;
   return ATALLA_OK;
 }

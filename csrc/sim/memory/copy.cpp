@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <utility>
 
 #include "sim/abi/atalla_link.h"
 #include "sim/abi/error.h"
 #include "sim/device/registry.h"
+#include "sim/time/journal.h"
 
 namespace atalla::sim {
 namespace {
@@ -148,12 +150,9 @@ void charge_link(Device& device, uint32_t stream, const atalla_copy_params& para
                         .rows = std::max<uint64_t>(params.rows, 1)};
   const Charge time = device.timing().link(shape.row_bytes, shape.rows, shape.reads, shape.writes);
   const CopyCharge charge{shape, time, copy_energy(device.energy(), shape, time)};
-  device.telemetry().record_copy(clock, stream, params.tag, charge);
-}
-
-CopyCharge price(const Device& device, const CopyShape& shape) {
-  const Charge time = device.timing().copy(shape.row_bytes, shape.rows, shape.reads, shape.writes);
-  return {shape, time, copy_energy(device.energy(), shape, time)};
+  journal().append([&telemetry = device.telemetry(), clock, stream, tag = params.tag, charge] {
+    telemetry.record_copy(clock, stream, tag, charge);
+  });
 }
 
 // Binds both ends, and moves the bytes.
@@ -168,27 +167,42 @@ atalla_status move(Device& device, Ends* ends) {
   return ATALLA_OK;
 }
 
+CopyShape shape_of(const Ends& ends, const Device& part) {
+  return {.kind = static_cast<uint32_t>(ends.kind),
+          .reads = ends.src.device == &part,
+          .writes = ends.dst.device == &part,
+          .row_bytes = ends.row_bytes,
+          .rows = ends.rows};
+}
+
+// A copy of which another device has an end.
+[[gnu::noinline]] void charge_both(Device& device, uint32_t stream, uint64_t tag, const Ends& ends,
+                                   StreamClock* clock) {
+  std::vector<std::pair<Telemetry*, CopyCharge>> others;
+  for (Device* other : {ends.dst.device, ends.src.device}) {
+    if (other != nullptr && other != &device && (others.empty() || others[0].first != &other->telemetry()))
+      others.emplace_back(&other->telemetry(), price_copy(*other, shape_of(ends, *other)));
+  }
+  const CopyCharge own = price_copy(device, shape_of(ends, device));
+  journal().append([&telemetry = device.telemetry(), clock, stream, tag, own, others] {
+    const Placement placed = telemetry.record_copy(clock, stream, tag, own);
+    for (const auto& [other, charge] : others) {
+      StreamClock started{.cycles = placed.start};
+      other->record_copy(&started, ATALLA_NO_STREAM, tag, charge);
+      telemetry.lift(clock, {.cycles = started.cycles});
+    }
+  });
+}
+
 // The devices of both ends are known. The memo, if there is one, is of a stream of `device`.
 void charge(Device& device, uint32_t stream, uint64_t tag, const Ends& ends, CopyMemo* memo, StreamClock* clock) {
-  Device* const to = ends.dst.device;
-  Device* const from = ends.src.device;
-  const auto shape = [&](const Device& part) {
-    return CopyShape{.kind = static_cast<uint32_t>(ends.kind),
-                     .reads = from == &part,
-                     .writes = to == &part,
-                     .row_bytes = ends.row_bytes,
-                     .rows = ends.rows};
-  };
-  Telemetry& own = device.telemetry();
-  const Placement placed = memo != nullptr ? own.record_copy(clock, stream, tag, memo->charge_of(device, shape(device)))
-                                           : own.record_copy(clock, stream, tag, price(device, shape(device)));
-  Device* const others[] = {to, from != to ? from : nullptr};
-  for (Device* other : others) {
-    if (other == nullptr || other == &device) continue;
-    StreamClock started{.cycles = placed.start};
-    other->telemetry().record_copy(&started, ATALLA_NO_STREAM, tag, price(*other, shape(*other)));
-    own.lift(clock, {.cycles = started.cycles});
-  }
+  const auto is_own = [&](const Device* end) { return end == nullptr || end == &device; };
+  if (!is_own(ends.dst.device) || !is_own(ends.src.device)) [[unlikely]]
+    return charge_both(device, stream, tag, ends, clock);
+  const CopyShape shape = shape_of(ends, device);
+  if (are_steps_waiting()) return journal().copy(device, clock, stream, tag, shape);
+  if (memo != nullptr) device.telemetry().record_copy(clock, stream, tag, memo->charge_of(device, shape));
+  else device.telemetry().record_copy(clock, stream, tag, price_copy(device, shape));
 }
 
 // Charges a copy whose ends `bind` has bound, unless that failed.
@@ -208,6 +222,11 @@ atalla_status charge_after(Device& device, uint32_t stream, const atalla_copy_pa
 }
 
 }  // namespace
+
+CopyCharge price_copy(const Device& device, const CopyShape& shape) {
+  const Charge time = device.timing().copy(shape.row_bytes, shape.rows, shape.reads, shape.writes);
+  return {shape, time, copy_energy(device.energy(), shape, time)};
+}
 
 int copy_kind(const atalla_copy_params& params) {
   static_assert(sizeof params.kind == sizeof(int));
@@ -238,7 +257,7 @@ atalla_status copy(Device& device, uint32_t stream, const atalla_copy_params& pa
 
 const CopyCharge& CopyMemo::charge_of(const Device& device, const CopyShape& shape) {
   CopyCharge& known = known_[shape.kind - 1];
-  if (known.shape != shape) known = price(device, shape);
+  if (known.shape != shape) known = price_copy(device, shape);
   return known;
 }
 

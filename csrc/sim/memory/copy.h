@@ -14,6 +14,8 @@ namespace atalla::sim {
 // The kind as the number that the caller wrote, which need not be one of the enumeration's.
 int copy_kind(const atalla_copy_params& params);
 
+CopyCharge price_copy(const Device& device, const CopyShape& shape);
+
 // The charges of a stream's latest copies, one of each kind: the same ones again cost the host a comparison.
 class CopyMemo {
  public:

@@ -22,15 +22,8 @@ Telemetry::Telemetry(size_t capacity, const EnergyModel& energy) : capacity_(cap
 
 Telemetry::~Telemetry() { munmap(ring_, capacity_ * sizeof(atalla_work_record)); }
 
-void fill_launch_record(const atalla_launch_desc& desc, const LaunchCharge& charge, atalla_launch_record* record) {
+void fill_head(const atalla_launch_desc& desc, atalla_launch_record* record) {
   record->tag = desc.tag;
-  record->cycles = charge.time.cycles;
-  record->sdma_cycles = charge.time.sdma_cycles;
-  record->vector_cycles = charge.time.vector_cycles;
-  record->array_cycles = charge.time.array_cycles;
-  record->dram_bytes_read = charge.bytes_read;
-  record->dram_bytes_written = charge.bytes_written;
-  record->macs = charge.macs;
   record->kernel = desc.kernel;
   record->n_operands = desc.n_operands;
   record->dtype = desc.compute_dtype;
@@ -40,6 +33,16 @@ void fill_launch_record(const atalla_launch_desc& desc, const LaunchCharge& char
     record->ndim = operand.ndim;
     for (int d = 0; d < operand.ndim; ++d) record->sizes[d] = operand.sizes[d];
   }
+}
+
+void fill_charge(const LaunchCharge& charge, atalla_launch_record* record) {
+  record->cycles = charge.time.cycles;
+  record->sdma_cycles = charge.time.sdma_cycles;
+  record->vector_cycles = charge.time.vector_cycles;
+  record->array_cycles = charge.time.array_cycles;
+  record->dram_bytes_read = charge.bytes_read;
+  record->dram_bytes_written = charge.bytes_written;
+  record->macs = charge.macs;
 }
 
 Placement Telemetry::place(StreamClock* clock, const Charge& charge) {
@@ -80,14 +83,15 @@ atalla_work_record& Telemetry::next_record(const Placement& placed, uint32_t kin
   return record;
 }
 
-void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc,
-                              const LaunchCharge& charge) {
+template <class Fill>
+inline void Telemetry::record(StreamClock* clock, uint32_t stream, const LaunchCharge& charge, const Fill& fill) {
   const std::lock_guard lock(lock_);
   const Placement placed = place(clock, charge.time);
   atalla_work_record& record = next_record(placed, ATALLA_WORK_LAUNCH, stream);
   record.energy = charge.energy;
   record.scratchpad_bytes = charge.time.scratchpad_bytes;
-  fill_launch_record(desc, charge, &record.work);
+  fill(&record.work);
+  fill_charge(charge, &record.work);
   ++launches_;
   counters_.launches += 1;
   counters_.cycles += charge.time.cycles;
@@ -99,6 +103,23 @@ void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_
   counters_.dram_bytes_written += charge.bytes_written;
   counters_.macs += charge.macs;
   atalla_energy_add(&counters_.energy, &charge.energy);
+}
+
+void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc,
+                              const LaunchCharge& charge) {
+  record(clock, stream, charge, [&](atalla_launch_record* work) { fill_head(desc, work); });
+}
+
+void Telemetry::record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_record& head, uint64_t tag,
+                              const LaunchCharge& charge) {
+  record(clock, stream, charge, [&](atalla_launch_record* work) {
+    work->tag = tag;
+    work->kernel = head.kernel;
+    work->n_operands = head.n_operands;
+    work->dtype = head.dtype;
+    work->ndim = head.ndim;
+    for (int d = 0; d < head.ndim; ++d) work->sizes[d] = head.sizes[d];
+  });
 }
 
 atalla_energy copy_energy(const EnergyModel& energy, const CopyShape& shape, const Charge& time) {
@@ -187,7 +208,7 @@ uint64_t Telemetry::barrier() {
 
 uint64_t Telemetry::launches() const {
   const std::lock_guard lock(lock_);
-  return launches_;
+  return launches_ + expected_.load(std::memory_order_relaxed);
 }
 
 atalla_counters Telemetry::counters() const {

@@ -3,6 +3,7 @@
 // The simulated time of a device, its counters, and the ring of its latest work records.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -62,6 +63,12 @@ class Telemetry {
   // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
   // free, not before what the calling thread has waited for, and not before the latest barrier.
   void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge);
+  // The same with what fill_head has written, but for the tag.
+  void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_record& head, uint64_t tag,
+                     const LaunchCharge& charge);
+  // Of a launch that the journal keeps, for the error texts that number launches.
+  void expect_launch() { expected_.fetch_add(1, std::memory_order_relaxed); }
+  void forget_expected() { expected_.fetch_sub(1, std::memory_order_relaxed); }
   Placement record_copy(StreamClock* clock, uint32_t stream, uint64_t tag, const CopyCharge& copy);
 
   // The simulated time of a stream for whoever records an event on it.
@@ -87,6 +94,8 @@ class Telemetry {
 
  private:
   void populate();
+  template <class Fill>
+  void record(StreamClock* clock, uint32_t stream, const LaunchCharge& charge, const Fill& fill);
   Placement place(StreamClock* clock, const Charge& charge);
   atalla_work_record& next_record(const Placement& placed, uint32_t kind, uint32_t stream);
   // A record that is kept, moved behind the meeting for which its stream waited.
@@ -100,6 +109,7 @@ class Telemetry {
   uint64_t horizon_ = 0;   // when all work submitted so far is done
   uint64_t sequence_ = 0;  // of the next work
   uint64_t launches_ = 0;
+  std::atomic<uint64_t> expected_{0};
   size_t capacity_;
   size_t next_ = 0;              // slot of the next record
   size_t ready_ = 0;             // records that have memory
@@ -110,7 +120,9 @@ class Telemetry {
   const EnergyModel& energy_;
 };
 
-// Fills all of *record but sequence, start_cycle and stream; sizes beyond ndim keep what they were.
-void fill_launch_record(const atalla_launch_desc& desc, const LaunchCharge& charge, atalla_launch_record* record);
+// Fills of a launch's record what the descriptor says; sizes beyond ndim keep what they were.
+void fill_head(const atalla_launch_desc& desc, atalla_launch_record* record);
+// And what the charge says. Both leave sequence, start_cycle and stream.
+void fill_charge(const LaunchCharge& charge, atalla_launch_record* record);
 
 }  // namespace atalla::sim

@@ -322,6 +322,8 @@ void Program::run_between_ports(MethodPorts& method, const atalla_run_params& pa
 }
 
 void Program::run(const atalla_run_params& params) {
+  constexpr uint32_t kLaunches = 64;  // of a call, about
+  count_submissions(kLaunches);
   std::lock_guard lock(mutex_);
   if (engine_ == ATALLA_ENGINE_ISA) {
     check_has_code(params.method);

@@ -234,15 +234,17 @@ std::string MethodImage::host_ops() const {
 
 void Image::charge(const View& sized, uint32_t method, const std::vector<int64_t>& symbols, MethodImage& image,
                    std::span<const std::byte> contents) const {
-  constexpr uint64_t kLeastPackets = 100'000, kPacketsPerCycle = 1000;  // of the model, far more than code takes
+  constexpr uint64_t kLeastPackets = 100'000, kPacketsPerByte = 1000,
+                     kPacketsPerOp = 10'000;  // far more than code takes
   const auto code = codes[method].find(symbols);
-  if (code == codes[method].end()) return;
+  if (code == codes[method].end() || schedule_api() == nullptr) return;
   uint64_t packets = kLeastPackets;
   for (const MethodImage::Step& step : image.steps) {
-    atalla_launch_record record{};
-    if (step.host_call == kNone &&
-        api().launch_estimate(device.handle(), step.desc, step.desc_bytes, &record) == ATALLA_OK)
-      packets += kPacketsPerCycle * record.cycles;
+    atalla_launch_work work{};
+    work.struct_size = sizeof work;
+    if (step.host_call == kNone && schedule_api()->launch_work(step.desc, step.desc_bytes, &work) == ATALLA_OK)
+      packets += kPacketsPerByte * (work.bytes_read + work.bytes_written) +
+                 kPacketsPerOp * (work.vector_ops + work.exp_ops + work.array_rows);
   }
   image.set_charges(charges_of_code(sized, code->second, device, {contents, &initial}, packets));
 }
