@@ -414,8 +414,8 @@ typedef struct atalla_api {
   // 1.6: a charge for the launches of this device that name it, also in launch_estimate. Equal ones have one number.
   atalla_status (*charge_create)(atalla_device, const atalla_launch_charge*, uint32_t* charge);
   // 1.6: of all devices, from the next launch on; null: none, and the model tells, also of launches before on which no
-  // clock was read. Charges that a provider gave are kept, and count again when one is set again. Launches of kinds that
-  // it has not been asked about, and all work behind them, take their places in simulated time at the next look:
+  // clock was read. Charges that a provider gave are kept, and count again when one is set again. Launches of kinds
+  // that it has not been asked about, and all work behind them, take their places in simulated time at the next look:
   // counters_read, counters_reset, event_cycles and stream_meet ask it; launch_records and work_records do not, and
   // show the work before the first launch that waits. charges_waiting: the bytes of host memory that this work takes. A
   // program that never looks at a clock should do so when they become many.
