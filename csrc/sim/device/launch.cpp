@@ -362,13 +362,17 @@ PricedLaunch price_of(Device& device, const atalla_launch_desc& desc) {
   });
 }
 
-inline void record(Device& device, uint32_t stream, const atalla_launch_desc& desc, const PricedLaunch& price,
-                   StreamClock* clock) {
-  if (!are_steps_waiting() && (price.kind == nullptr || price.kind->told())) [[likely]]
-    return device.telemetry().record_launch(clock, stream, desc,
-                                            price.kind == nullptr ? price.charge : price.kind->value());
-  if (price.kind != nullptr) return journal().launch(*price.kind, clock, stream, desc.tag);
-  record_in_turn(device, stream, desc, price.charge, clock);
+[[gnu::noinline]] void record_kind(Device& device, uint32_t stream, const atalla_launch_desc& desc,
+                                   const PricedLaunch& price, StreamClock* clock) {
+  if (price.kind == nullptr) return record_in_turn(device, stream, desc, price.charge, clock);
+  if (are_steps_waiting() || !price.kind->told()) return journal().launch(*price.kind, clock, stream, desc.tag);
+  device.telemetry().record_launch(clock, stream, desc, price.kind->value());
+}
+
+[[gnu::always_inline]] inline void record(Device& device, uint32_t stream, const atalla_launch_desc& desc,
+                                          const PricedLaunch& price, StreamClock* clock) {
+  if (price.kind != nullptr || are_steps_waiting()) return record_kind(device, stream, desc, price, clock);
+  device.telemetry().record_launch(clock, stream, desc, price.charge);
 }
 
 }  // namespace
