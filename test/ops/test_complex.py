@@ -185,6 +185,17 @@ class TestComplex(TestCase):
         self.assertEqual(x.to("atalla").conj_physical_().cpu(), x.conj())
         self.assertEqual(x.to("atalla").conj().conj_physical_().cpu(), x)
 
+    def test_products_into_conjugates(self):
+        x, a, b = (torch.randn(*sizes, dtype=torch.complex64) for sizes in ((2, 3, 5), (2, 3, 4), (2, 4, 5)))
+        for function, pick in ((torch.baddbmm, lambda t: t), (torch.addmm, lambda t: t[0])):
+            out, first, second = (pick(t) for t in (x, a, b))
+            expected = function(out.conj(), first, second, beta=2, alpha=1j)
+            on_device = out.to("atalla").conj()
+            given = on_device, first.to("atalla"), second.to("atalla")
+            result = function(*given, beta=2, alpha=1j, out=on_device)
+            self.assertTrue(result.is_conj())
+            self.assertEqual(result.cpu(), expected)
+
     def test_products_of_tensors_without_memory(self):
         """Forward-mode AD gives operators such tensors of zeros."""
         for dtype in (torch.float32, torch.float64, *DTYPES):

@@ -15,8 +15,8 @@ namespace atalla::runtime {
 // next call) if there is no such file, or if it speaks another ABI version.
 ATALLA_RUNTIME_API const atalla_api& api();
 
-// What the library asks for the charges of launches (charge_provider_set of atalla.h), from when it is loaded. A
-// library of an older version asks nobody.
+// Gives the library, as soon as it is loaded, a function that it asks for the charges of launches (charge_provider_set
+// of atalla.h). A library of an older version asks nobody.
 ATALLA_RUNTIME_API void set_charge_provider(atalla_charge_provider provider, void* context);
 
 // Whether the library can tell a launch's simulated time and its execution apart (ABI 1.1: charge_* and execute_*).

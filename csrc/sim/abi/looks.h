@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What comes before a look at simulated time: launches whose charge is unknown get it.
+// The ABI's functions that read simulated time call these first: launches whose charge is unknown get it.
 #pragma once
 
 #include <cstddef>

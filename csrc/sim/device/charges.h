@@ -21,7 +21,7 @@ namespace atalla::sim {
 
 class Device;
 
-// What a provider tells of a kind of launch, some time after the first of them.
+// The charge of a kind of launch. A provider tells it some time after the first launch of the kind.
 struct KindCharge : std::enable_shared_from_this<KindCharge> {
   bool told() const { return told_.load(std::memory_order_acquire); }
   const LaunchCharge& value() const { return told() && code ? *code : model; }

@@ -334,7 +334,8 @@ LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) 
   return desc.charge != 0 ? device.charges()[desc.charge] : assumed_charge(device, desc);
 }
 
-// Null if nobody is asked about charges. Code of a launch alone keeps nothing in scratchpads.
+// Null without a provider. A launch that names its charge, or has operands in scratchpads, which the code of a launch
+// alone does not have, is of a kind that is told already.
 const KindCharge* kind_of(Device& device, const atalla_launch_desc& desc) {
   if (!has_charge_provider()) return nullptr;
   const uint32_t resident = resident_operands(device, desc);

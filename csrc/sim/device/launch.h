@@ -32,8 +32,7 @@ atalla_status charge_launch(Device& device, uint32_t stream, const atalla_launch
 atalla_status estimate_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes,
                               atalla_launch_record* record, atalla_energy* energy);
 
-// The kind of the launch, of which a provider may tell; null if it names its charge, has operands in scratchpads, or is
-// malformed.
+// The kind of the launch, whose charge a provider may tell; null without a provider, and for a malformed launch.
 const KindCharge* kind_of_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes);
 
 // Charges a launch that has run.

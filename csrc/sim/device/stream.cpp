@@ -17,8 +17,7 @@ void Stream::reset(Device* device, uint64_t handle, uint32_t ordinal) {
   handle_ = handle;
   device_.store(device, std::memory_order_relaxed);
   ordinal_ = ordinal;
-  if (are_steps_waiting()) journal().append([&telemetry = device->telemetry(), this] { telemetry.reset(&clock_); });
-  else device->telemetry().reset(&clock_);
+  journal().append([&telemetry = device->telemetry(), this] { telemetry.reset(&clock_); });
   memo_.forget();
   copy_memo_ = {};
   fault_ = ATALLA_OK;

@@ -63,7 +63,7 @@ class Telemetry {
   // Schedules the work, counts and records it, and moves the stream's clock to its end. It starts when the stream is
   // free, not before what the calling thread has waited for, and not before the latest barrier.
   void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge);
-  // The same with what fill_head has written, but for the tag.
+  // The same for a launch whose head fill_head has written. The tag is this launch's own.
   void record_launch(StreamClock* clock, uint32_t stream, const atalla_launch_record& head, uint64_t tag,
                      const LaunchCharge& charge);
   // Of a launch that the journal keeps, for the error texts that number launches.

@@ -32,7 +32,6 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
   if (out.tensor.numel() == 0) return;
   TORCH_CHECK(a.tensor.scalar_type() == b.tensor.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", a.tensor.dtype(), " != ", b.tensor.dtype());
-  // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
   if (out.tensor.is_conj()) {
     const Tensor plain = at::empty(out.tensor.sizes(), out.tensor.options());
     const auto& sizes = out.sizes;
@@ -40,6 +39,7 @@ void launch_gemm(const Matrix& out, const Matrix& a, const Matrix& b, const Matr
     out.tensor.copy_(plain);
     return;
   }
+  // Conjugation is the kernel's: unlike other ops, products reach us with the conj bit of their operands. (c has none.)
   const ScalarType dtype = a.tensor.scalar_type();
   LaunchBuilder builder(kGemm, dtype, {out}, {a, b});
   if (c != nullptr) builder.input(*c);
