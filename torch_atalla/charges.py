@@ -18,13 +18,14 @@ from .driver.extension import _C
 reasons: dict[str, str] = {}  # by kernel, why the latest kind of launch that was asked about has no code
 
 
-def provide(ordinal: int, desc: int, desc_bytes: int, target: int) -> bool:
-    """Write the charge of a launch into an atalla_launch_charge; False: there is none. Both structs are addresses."""
+def provide(ordinal: int, desc: int, desc_bytes: int, program: list[int], target: int) -> bool:
+    """Write the charge of a launch into an atalla_launch_charge; False: there is none. Both structs are addresses.
+    program: the words of the launch's vector program."""
     whole = c_abi.atalla_launch_desc()
     ctypes.memmove(ctypes.byref(whole), desc, min(desc_bytes, ctypes.sizeof(whole)))
     try:  # on a thread of its own: modes of dispatch, autocast and functorch must not meet the compiler
         charge = c_abi.atalla_launch_charge.from_address(target)
-        reason = _thread(os.getpid()).submit(_write_charge, whole, ordinal, charge).result()
+        reason = _thread(os.getpid()).submit(_write_charge, whole, program, ordinal, charge).result()
     except Exception as error:  # nothing may pass the device library
         reason = f"{type(error).__name__}: {error}"
     if reason:
@@ -32,13 +33,13 @@ def provide(ordinal: int, desc: int, desc_bytes: int, target: int) -> bool:
     return not reason
 
 
-def _write_charge(desc: c_abi.atalla_launch_desc, ordinal: int, target: Any) -> str:
+def _write_charge(desc: c_abi.atalla_launch_desc, program: list[int], ordinal: int, target: Any) -> str:
     """Why there is no charge, or ""."""
     from .compiler.targets.chip.clock import UnknownCost, charge  # imported lazily: most processes never ask
 
     try:
         with torch.no_grad():
-            charge(desc, _chip(ordinal), ordinal).write(target)
+            charge(desc, program, _chip(ordinal), ordinal).write(target)
     except UnknownCost as error:
         return str(error)
     return ""

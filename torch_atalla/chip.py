@@ -128,7 +128,7 @@ def _ask(code: bool) -> None:
     _clock[0] = "code" if code else "model"
 
 
-def _provide(*arguments: int) -> bool:
+def _provide(*arguments: Any) -> bool:
     from .charges import provide  # imported lazily: most processes never ask
 
     return provide(*arguments)

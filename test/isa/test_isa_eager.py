@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
 import torch
@@ -48,6 +49,33 @@ class TestEagerIsa(TestCase):
         model = nn.Sequential(nn.Linear(40, 70), nn.ReLU(), nn.Linear(70, 10)).bfloat16().to("atalla").eval()
         mode = self.check(model, tensor(5, 40))
         self.assertEqual(mode.ops["aten.addmm.default"], 2)
+
+    def test_layers(self):
+        """Convolutions over layers of images run on the array, whatever their windows, groups and layout."""
+        rng = random.Random(0)
+        for _ in range(8):
+            groups, dims = rng.choice([1, 1, 2, 4]), range(3)
+            kernel, stride, dilation = ([rng.choice(range(1, most)) for _ in dims] for most in (4, 3, 3))
+            padding = [rng.choice([0, 1, 2]) for _ in dims]
+            sizes = [rng.randint((k - 1) * d + 1, 8) for k, d in zip(kernel, dilation)]
+            x = tensor(rng.choice([1, 3]), groups * rng.choice([1, 3, 8]), *sizes)
+            if rng.random() < 0.4:
+                x = x.contiguous(memory_format=torch.channels_last_3d)
+            weight = tensor(groups * rng.choice([2, 16]), x.shape[1] // groups, *kernel) * 0.2
+            mode = self.check(lambda x, w: F.conv3d(x, w, None, stride, padding, dilation, groups), x, weight)  # noqa: B023
+            self.assertGreater(mode.stats.unit_cycles["gsau"], 0)
+
+    def test_gradients_of_layers(self):
+        """Weights are read backwards, and a result that nobody asked for is None."""
+        x, weight = tensor(2, 8, 5, 6, 7), tensor(6, 8, 3, 3, 3) * 0.1
+        given = [t.detach().clone().requires_grad_() for t in (x, weight)]
+        F.conv3d(*given, None, (1, 2, 1), 1).sum().backward()
+        found = [t.detach().clone().requires_grad_() for t in (x, weight)]
+        with torch_atalla.chip.engine("isa") as mode:
+            F.conv3d(*found, None, (1, 2, 1), 1).sum().backward()
+        self.assertEqual(mode.ops["aten.convolution_backward.default"], 1)
+        for one, other in zip(found, given):
+            self.assertEqual(one.grad, other.grad, atol=0.3, rtol=0.02)
 
     def test_missing(self):
         x = tensor(8, 8)

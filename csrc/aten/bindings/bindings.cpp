@@ -88,11 +88,12 @@ std::optional<std::pair<int, int64_t>> find_stream(uintptr_t handle) {
 
 // Calls the Python function that set_charge_provider keeps.
 atalla_status provide_charge(void* function, int32_t ordinal, const atalla_launch_desc* desc, size_t desc_bytes,
-                             atalla_launch_charge* charge) {
+                             const int64_t* program, size_t program_words, atalla_launch_charge* charge) {
   const py::gil_scoped_acquire lock;
   try {
-    const auto told = py::handle(static_cast<PyObject*>(function))(ordinal, reinterpret_cast<uintptr_t>(desc),
-                                                                   desc_bytes, reinterpret_cast<uintptr_t>(charge));
+    const auto told = py::handle(static_cast<PyObject*>(function))(
+        ordinal, reinterpret_cast<uintptr_t>(desc), desc_bytes, std::vector<int64_t>(program, program + program_words),
+        reinterpret_cast<uintptr_t>(charge));
     return told.cast<bool>() ? ATALLA_OK : ATALLA_ERR_UNSUPPORTED;
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("the charge of a launch");

@@ -196,9 +196,10 @@ typedef struct atalla_launch_charge {
 // 1.6: gives what a launch takes whose descriptor names no charge, by running its code; the launch's overhead is added.
 // Another status than ATALLA_OK leaves it to the model. Called once for each kind of launch of a device, when somebody
 // looks at a clock, on that thread, which holds no lock of the library. Of the descriptor, addresses only tell which
-// operands are absent.
+// operands are absent. program: the words of the launch's vector program; null without one.
 typedef atalla_status (*atalla_charge_provider)(void* context, int32_t ordinal, const atalla_launch_desc*,
-                                                size_t desc_bytes, atalla_launch_charge*);
+                                                size_t desc_bytes, const int64_t* program, size_t program_words,
+                                                atalla_launch_charge*);
 
 typedef struct atalla_counters {
   uint32_t struct_size;

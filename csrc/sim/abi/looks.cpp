@@ -26,7 +26,9 @@ void ask(const ChargeProvider& provider, const KindCharge& kind) {
   atalla_launch_charge charge{};
   charge.struct_size = sizeof charge;
   const auto* const desc = reinterpret_cast<const atalla_launch_desc*>(kind.desc.data());
-  const bool told = provider.function(provider.context, ordinal, desc, kind.desc.size(), &charge) == ATALLA_OK;
+  const int64_t* const program = kind.program.empty() ? nullptr : kind.program.data();
+  const bool told = provider.function(provider.context, ordinal, desc, kind.desc.size(), program, kind.program.size(),
+                                      &charge) == ATALLA_OK;
   while_open(kind, [&] { kind.device->charges().tell(&kind, told ? &charge : nullptr); });
 }
 

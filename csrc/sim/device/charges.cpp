@@ -73,12 +73,13 @@ LaunchCharge Charges::operator[](uint32_t number) const {
   return charges_[number - 1];
 }
 
-std::shared_ptr<KindCharge> Charges::new_kind(const atalla_launch_desc& desc, const LaunchCharge& model,
-                                              bool told) const {
+std::shared_ptr<KindCharge> Charges::new_kind(const atalla_launch_desc& desc, std::span<const int64_t> program,
+                                              const LaunchCharge& model, bool told) const {
   auto made = std::make_shared<KindCharge>();
   made->device = device_;
   const auto* const bytes = reinterpret_cast<const std::byte*>(&desc);
   made->desc.assign(bytes, bytes + atalla_launch_desc_bytes(desc.n_operands));
+  made->program.assign(program.begin(), program.end());
   fill_head(desc, &made->head);
   made->model = model;
   made->told_ = told;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -28,6 +29,7 @@ struct KindCharge : std::enable_shared_from_this<KindCharge> {
 
   Device* device = nullptr;
   std::vector<std::byte> desc;  // of the first launch
+  std::vector<int64_t> program;  // that all of them have
   atalla_launch_record head{};  // what the records of all of them say
   LaunchCharge model;
   std::optional<LaunchCharge> code;  // to be read when told
@@ -52,20 +54,22 @@ class Charges {
   LaunchCharge operator[](uint32_t number) const;
   uint32_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Of all launches with the same `name`, of which `desc` is one. Stays where it is as long as the device. `price`
-  // gives the charge if no code tells, or (`told`) in any case.
+  // Of all launches with the same `name`, of which `desc` with its vector program is one. Stays where it is as long as
+  // the device. `price` gives the charge if no code tells, or (`told`) in any case.
   template <class Price>
-  const KindCharge* kind(std::string name, const atalla_launch_desc& desc, bool told, const Price& price) {
+  const KindCharge* kind(std::string name, const atalla_launch_desc& desc, std::span<const int64_t> program, bool told,
+                         const Price& price) {
     const std::lock_guard lock(kinds_mutex_);
     std::shared_ptr<KindCharge>& known = kinds_[std::move(name)];
-    if (known == nullptr) known = new_kind(desc, price(), told);
+    if (known == nullptr) known = new_kind(desc, program, price(), told);
     return known.get();
   }
   // Null: no code tells. Only the first time counts.
   void tell(const KindCharge* kind, const atalla_launch_charge* given);
 
  private:
-  std::shared_ptr<KindCharge> new_kind(const atalla_launch_desc& desc, const LaunchCharge& model, bool told) const;
+  std::shared_ptr<KindCharge> new_kind(const atalla_launch_desc& desc, std::span<const int64_t> program,
+                                       const LaunchCharge& model, bool told) const;
 
   Device* device_;
   uint64_t overhead_;

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "sim/abi/dtype.h"
@@ -243,6 +244,8 @@ atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* des
   return ATALLA_OK;
 }
 
+constexpr int64_t kMostProgramWords = 4096;  // of a vector program: many times what its limits allow
+
 // Operands that lie in the scratchpads, a bit each.
 inline uint32_t resident_operands(const Device& device, const atalla_launch_desc& desc) {
   uint32_t resident = 0;
@@ -287,9 +290,23 @@ atalla_status check_charge(const Device& device, const atalla_launch_desc& desc)
                    device.kernels()[desc.kernel].name, desc.charge, static_cast<int>(device.ordinal()), count);
 }
 
+// The words of the launch's vector program, in the DRAM of the device; none if it has no program there.
+std::span<const int64_t> program_of(const Device& device, const atalla_launch_desc& desc) {
+  if (desc.n_operands == 0 || !has_program(traits_of(desc.kernel), desc)) [[likely]]
+    return {};
+  const atalla_operand& operand = desc.operands[desc.n_operands - 1];
+  if (operand.immediate != 0 || operand.dtype != ATALLA_I64 || operand.ndim != 1 || operand.sizes[0] <= 0 ||
+      operand.strides[0] != 1 || operand.addr % alignof(int64_t) != 0 || operand.sizes[0] > kMostProgramWords)
+    return {};
+  const auto words = static_cast<size_t>(operand.sizes[0]);
+  if (!device.dram().contains(operand.addr, words * sizeof(int64_t))) return {};
+  return {reinterpret_cast<const int64_t*>(device.dram().translate(operand.addr)), words};
+}
+
 // All on which its code depends, which takes operands in different memory.
-void add_kind(const atalla_launch_desc& desc, uint32_t resident, std::string* kind) {
+void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, uint32_t resident, std::string* kind) {
   const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
+  kind->append(reinterpret_cast<const char*>(program.data()), program.size_bytes());
   add(desc.kernel);
   add(desc.n_outputs);
   add(desc.n_operands);
@@ -339,15 +356,27 @@ LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) 
 const KindCharge* kind_of(Device& device, const atalla_launch_desc& desc) {
   if (!has_charge_provider()) return nullptr;
   const uint32_t resident = resident_operands(device, desc);
+  const std::span<const int64_t> program = program_of(device, desc);
   std::string name;
-  add_kind(desc, resident, &name);
-  return device.charges().kind(std::move(name), desc, desc.charge != 0 || resident != 0,
+  add_kind(desc, program, resident, &name);
+  return device.charges().kind(std::move(name), desc, program, desc.charge != 0 || resident != 0,
                                [&] { return given_charge(device, desc); });
 }
 
 PricedLaunch price_of(Device& device, const atalla_launch_desc& desc) {
   if (const KindCharge* const kind = kind_of(device, desc)) return {kind->value(), kind};
   return {given_charge(device, desc)};
+}
+
+// Of a launch whose descriptor is that of a known one, but for addresses: behind that of its vector program may be
+// another one.
+const PricedLaunch& price_of(Device& device, const atalla_launch_desc& desc, const PricedLaunch& known,
+                             PricedLaunch* other) {
+  if (known.kind == nullptr || known.kind->program.empty()) [[likely]]
+    return known;
+  const std::span<const int64_t> program = program_of(device, desc);
+  if (std::ranges::equal(program, known.kind->program)) return known;
+  return *other = price_of(device, desc);
 }
 
 // A launch without a kind: a program of Atalla code, or one that was submitted while a provider came.
@@ -433,7 +462,8 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
       const atalla_status status = kernel.run(Launch{*desc, data, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
-      record(device, stream, *desc, known->price, clock);
+      PricedLaunch other;
+      record(device, stream, *desc, price_of(device, *desc, known->price, &other), clock);
       return ATALLA_OK;
     }
   }

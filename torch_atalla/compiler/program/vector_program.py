@@ -8,12 +8,13 @@ numbered: the inputs first, then one a step.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 
-from torch_atalla.driver.dtypes import CODES, short_name
+from torch_atalla.driver.dtypes import CODES, DTYPES, short_name
 from torch_atalla.loadable.errors import ExportError
 
 from .support import generated
@@ -105,6 +106,28 @@ class VectorProgram:
             words += [0 if step.kernel == CONVERT else _signed(fnv1a(step.kernel)), _signed(head), *iparams]
             words += struct.unpack(f"<{len(fparams)}q", struct.pack(f"<{len(fparams)}d", *fparams))
         return words + list(self.outputs)
+
+    @classmethod
+    def decode(cls, words: Sequence[int]) -> VectorProgram:
+        """What `encode` has written. Raises ExportError for other words."""
+        names = {_signed(fnv1a(name)): name for name in step_table()} | {0: CONVERT}
+        try:
+            version, counts, *rest = words
+            n_inputs, n_steps, n_outputs = (counts >> shift & 0xFF for shift in (0, 8, 16))
+            inputs, place, steps = tuple(DTYPES[code] for code in rest[:n_inputs]), n_inputs, list[Step]()
+            for _ in range(n_steps):
+                name, head = names[rest[place]], rest[place + 1]
+                ints, floats = head >> 24 & 0xF, head >> 28 & 0xF
+                sources = tuple(head >> (32 + 8 * k) & 0xFF for k in range(head & 0xFF))
+                iparams = tuple(rest[place + 2 : place + 2 + ints])
+                place += 2 + ints + floats
+                fparams = struct.unpack(f"<{floats}d", struct.pack(f"<{floats}q", *rest[place - floats : place]))
+                steps.append(Step(name, sources, DTYPES[head >> 16 & 0xFF], iparams, fparams))
+        except (ValueError, KeyError, IndexError, struct.error) as error:
+            raise ExportError(f"these are not the words of a vector program: {error}") from error
+        if version != VERSION or len(rest) != place + n_outputs:
+            raise ExportError(f"a vector program of version {version} and {len(words)} words")
+        return cls(inputs, tuple(steps), tuple(rest[place:]))
 
 
 @dataclass(frozen=True)

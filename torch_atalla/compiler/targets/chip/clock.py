@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a single launch takes: its code is generated, and run once on a machine with the chip.
 
-Numbers of the code are BF16. A launch that computes in another floating-point dtype is charged by an assumption, which
-counters call assumed: the code of the same launch in BF16, times the ratio of the elements' bytes.
+Numbers of the code are BF16. A launch that computes in another floating-point or complex dtype is charged by an
+assumption, which counters call assumed: the code of the same launch in BF16, times the ratio of the elements' bytes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,21 @@ from torch_atalla.driver.dtypes import DTYPES
 from torch_atalla.driver.extension import _C
 from torch_atalla.isa.engine import ExecutionError, Stats
 from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
+from torch_atalla.loadable.errors import ExportError
 
 from ...program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
 from ...program.kernels import contract
 from ...program.layouts import span
+from ...program.vector_program import VectorProgram
 from ...schedule.chip_model import ChipModel
 from .generate import compile_networks
+from .kernels.pointwise import Unsupported
+from .link import Function
 from .place import run_network
+from .plain_launches import plain_launches
 from .ports import separate_ports
 
-ASSUMED = {torch.float32: 2, torch.float64: 4, torch.float16: 1}  # by dtype: its bytes over those of BF16
+MOST_FUNCTIONS = 512  # that are kept for later launches
 _UNITS = {"vector_cycles": ("valu", "vmul", "vexp"), "array_cycles": ("gsau",)}
 
 
@@ -63,23 +68,44 @@ class Charge:
         target.assumed = self.assumed
 
 
-def charge(desc: c_abi.atalla_launch_desc, chip: ChipModel, ordinal: int | None) -> Charge:
-    """Of a launch whose operands lie in DRAM. ordinal: of the device that has the chip; None for the built-in one.
-    Raises UnknownCost, with the reason."""
-    operands = [desc.operands[i] for i in range(desc.n_operands)]
-    dtypes = {DTYPES[item.dtype] for item in operands} | {DTYPES[desc.compute_dtype]}
-    if any(dtype.is_complex for dtype in dtypes):
-        raise UnknownCost("complex numbers")
-    program = _program(desc, operands)
+def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel, ordinal: int | None) -> Charge:
+    """Of a launch whose operands lie in DRAM. words: of its vector program, if it has one. ordinal: of the device that
+    has the chip; None for the built-in one. Raises UnknownCost, with the reason."""
+    try:
+        program = _program(desc, words)
+    except (ExportError, Unsupported) as error:
+        raise UnknownCost(str(error)) from error
     cores = max(1, min(desc.cores, chip.program_cores))
     chip = chip if cores > 1 else replace(chip, cores=1)
     try:
-        network = compile_networks([separate_ports(program)], {}, [""], chip)[0]
+        network = compile_networks([separate_ports(program)], {}, [""], chip, _known_functions(chip))[0]
         stats = _run(network, program, ordinal, cores)
     except Exception as error:  # whatever the code generator does not know
         raise UnknownCost(str(error)) from error
+    compute = _computed(desc, words)
+    assumed = compute is not torch.bfloat16 and _is_number(compute)
+    return Charge(stats, compute.itemsize // torch.bfloat16.itemsize if assumed else 1, assumed)
+
+
+def _computed(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> torch.dtype:
+    """The dtype that the launch computes in; of a vector program alone, that of its numbers in memory."""
+    operands = [DTYPES[desc.operands[i].dtype] for i in range(desc.n_operands - bool(words))]
+    numbers = [dtype for dtype in operands if _is_number(dtype)]
     compute = DTYPES[desc.compute_dtype]
-    return Charge(stats, ASSUMED.get(compute, 1), compute in ASSUMED)
+    if not words or not numbers or not _is_number(compute):
+        return compute
+    return max(numbers, key=lambda dtype: dtype.itemsize)
+
+
+_functions: dict[tuple[int, int], dict[str, Function]] = {}
+
+
+def _known_functions(chip: ChipModel) -> dict[str, Function]:
+    """Compiled for launches before, which were of other sizes."""
+    known = _functions.setdefault((chip.groups, chip.program_cores), {})
+    if len(known) > MOST_FUNCTIONS:
+        known.clear()
+    return known
 
 
 def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) -> Stats:
@@ -102,43 +128,53 @@ def _example(operand: Operand, number: int) -> torch.Tensor:
     return torch.full(sizes, number, dtype=operand.dtype)
 
 
+def _is_number(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
 def _narrow(dtype: torch.dtype) -> torch.dtype:
-    return torch.bfloat16 if dtype in ASSUMED else dtype
+    return torch.bfloat16 if _is_number(dtype) else dtype
 
 
-def _program(desc: c_abi.atalla_launch_desc, operands: Sequence[Any]) -> LinearProgram:
+def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProgram:
     """The launch alone, each operand in memory of its own, as a program in BF16. Raises UnknownCost."""
     program, made = LinearProgram(), list[Any]()
+    operands = [desc.operands[i] for i in range(desc.n_operands - bool(words))]
+    name, compute = _C.kernels()[desc.kernel], DTYPES[desc.compute_dtype]
     for number, item in enumerate(operands):
+        if name == "gemm_packed" and number == desc.n_outputs + 1 and DTYPES[item.dtype] is not compute:
+            raise UnknownCost("weights in another dtype than the product")
         dtype = _narrow(DTYPES[item.dtype])
         if item.immediate:
             raw = bytes(ctypes.string_at(ctypes.addressof(item.sizes), 16))
             value = torch.frombuffer(bytearray(raw), dtype=DTYPES[item.dtype], count=1).item()
-            made.append(Immediate(value, dtype))
+            made.append(Immediate(value.real if isinstance(value, complex) else value, dtype))
         elif item.addr == 0:
             made.append(None)
         else:
             made.append(_operand(program, item, dtype, number < desc.n_outputs))
-    name = _C.kernels()[desc.kernel]
     inputs = made[desc.n_outputs :]
-    inputs += [None] * (len(contract(name).inputs) - len(inputs))
+    if not words:
+        inputs += [None] * (len(contract(name).inputs) - len(inputs))
     iparams, fparams = _given(list(desc.iparams)), _given(list(desc.fparams))
-    outputs, compute = tuple(made[: desc.n_outputs]), _narrow(DTYPES[desc.compute_dtype])
-    program.instructions.append(Launch(name, outputs, tuple(inputs), compute, iparams, fparams, "launch"))
+    steps = VectorProgram.decode(words) if words else None
+    given = (tuple(made[: desc.n_outputs]), tuple(inputs), _narrow(compute), iparams, fparams, "launch", steps)
+    program.instructions += plain_launches(program, Launch(name, *given))
     return program
 
 
 def _operand(program: LinearProgram, item: Any, dtype: torch.dtype, written: bool) -> Operand:
-    sizes, strides = tuple(item.sizes[: item.ndim]), tuple(item.strides[: item.ndim])
-    offset = -sum((size - 1) * stride for size, stride in zip(sizes, strides) if stride < 0)
-    if offset:
-        raise UnknownCost("an operand that goes through memory backwards")
-    kind = BufferKind.OUTPUT if written else BufferKind.INPUT
-    number = len(program.buffers)
-    nbytes = max(1, span(sizes, strides)) * dtype.itemsize
-    program.buffers.append(Buffer(number, kind, f"operand{number}", nbytes))
-    operand = Operand(number, 0, sizes, strides, dtype)
-    (program.outputs if written else program.inputs).append(Port(f"operand{number}", operand))
+    """In a buffer of its own, which is a port. One that goes through memory backwards begins behind the buffer's
+    first element, and the port is all that it reaches."""
+    sizes = tuple(item.sizes[: item.ndim])
+    strides = tuple(abs(step) if n == 1 else step for n, step in zip(sizes, item.strides))
+    first = -sum((n - 1) * step for n, step in zip(sizes, strides) if step < 0)
+    elements = max(1, first + span(sizes, tuple(max(0, step) for step in strides)))
+    number, kind = len(program.buffers), BufferKind.OUTPUT if written else BufferKind.INPUT
+    program.buffers.append(Buffer(number, kind, f"operand{number}", elements * dtype.itemsize))
+    operand = Operand(number, first * dtype.itemsize, sizes, strides, dtype)
+    whole = Operand(number, 0, (elements,), (1,), dtype) if first else operand
+    (program.outputs if written else program.inputs).append(Port(f"operand{number}", whole))
     return operand
 
 

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from torch_atalla.isa.engine import Stats
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.leaves import Leaf
 
 from .build import CompiledNetwork, compile_model
 from .device_program import DeviceProgram
@@ -64,15 +65,16 @@ class IsaMode(TorchDispatchMode):
         if not self._computes(func, tensors, kwargs):
             return func(*args, **kwargs)
         try:
-            program, out_spec = _program(func, leaves, spec, tensors)
+            program, result, out_spec = _program(func, leaves, spec, tensors)
         except (NoProgramError, ExportError) as error:
             if self.missing == "functional":
                 return func(*args, **kwargs)
             raise NoProgramError(f"{func}: {error}") from None
-        outputs = program(tensors)
+        outputs = iter(program(tensors))
         self.stats = program.stats
         self.ops[str(func)] = self.ops.get(str(func), 0) + 1
-        return pytree.tree_unflatten(outputs, out_spec)
+        results = [next(outputs) if leaf.is_tensor else leaf.value for leaf in result]
+        return pytree.tree_unflatten(results, out_spec)
 
     @staticmethod
     def _computes(func: Any, tensors: list[torch.Tensor], kwargs: dict) -> bool:
@@ -89,11 +91,12 @@ def active_mode() -> IsaMode | None:
     return modes[-1] if modes else None
 
 
-_CACHE: dict[tuple, tuple[DeviceProgram, Any] | Exception] = {}
+_Compiled = tuple[DeviceProgram, list[Leaf], Any]  # what the result has where, and its structure
+_CACHE: dict[tuple, _Compiled | Exception] = {}
 
 
-def _program(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> tuple[DeviceProgram, Any]:
-    """The program of a call and the structure of its result. Raises NoProgramError or ExportError, each time."""
+def _program(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> _Compiled:
+    """Raises NoProgramError or ExportError, each time."""
     if func._schema.is_mutable:
         raise NoProgramError("an op that writes to its arguments")
     key = (func, str(spec), tuple(_key(leaf) for leaf in leaves))
@@ -114,7 +117,7 @@ def _key(leaf: Any) -> Any:
     return type(leaf), str(leaf)
 
 
-def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> tuple[DeviceProgram, Any]:
+def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> _Compiled:
     fixed = [torch.device("cpu") if isinstance(leaf, torch.device) else leaf for leaf in leaves]
     metas = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors]
 
@@ -131,4 +134,4 @@ def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) ->
         [(p.name, p.dtype, p.sizes, p.strides) for p in ports] for ports in (network.inputs, network.outputs)
     )
     program = DeviceProgram(of_network(network, compiled.code), inputs, outputs, tensors[0].device)
-    return program, compiled.captured.out_spec
+    return program, compiled.captured.outputs, compiled.captured.out_spec

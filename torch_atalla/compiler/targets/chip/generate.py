@@ -17,6 +17,7 @@ from .fusion import Fused, fuse
 from .image import Address
 from .keep import keep_temporaries
 from .kernels.pointwise import Unsupported
+from .link import Function
 from .network import SLACK, Network, NoProgramError, Port, Selected, element_bytes
 from .ports import RawOperand
 from .scalar_core import WITHOUT_ROUTINE, routine_of
@@ -33,14 +34,20 @@ def compile_network(program: LinearProgram, sources: Mapping[str, str] | None = 
 
 
 def compile_networks(
-    programs: Sequence[LinearProgram], sources: Mapping[str, str], texts: Sequence[str], chip: ChipModel | None = None
+    programs: Sequence[LinearProgram],
+    sources: Mapping[str, str],
+    texts: Sequence[str],
+    chip: ChipModel | None = None,
+    compiled: dict[str, Function] | None = None,
 ) -> list[Network]:
     """One program for several sizes, which the texts state. The networks have the same constants and functions. chip:
-    among whose cores launches are divided; None: one core runs all. Raises NoProgramError as compile_network, for the
-    first sizes without a program."""
+    among whose cores launches are divided; None: one core runs all. compiled: functions that are known, to which those
+    that are compiled are added. Raises NoProgramError as compile_network, for the first sizes without a program."""
     selections: list[Selection] = []
     for program, text in zip(programs, texts, strict=True):
         selections.append(Selection(program, sources, selections[0] if selections else None, chip))
+        if compiled is not None:
+            selections[-1].image.compiled = compiled
         try:
             _select_all(selections[-1])
         except NoProgramError as error:

@@ -14,7 +14,7 @@ from ..kernels import gemm, gemm_image, gemm_plan
 from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
-from . import data, packing, weight_gradient
+from . import data, layers, packing, weight_gradient
 from .image import channels_last, distances, emit_planes, four, in_pixel_order, padded
 from .matrix import bias_address, dense, emit_additions
 from .weights import pack_weights, tiles_beside
@@ -34,9 +34,7 @@ class _Convolution:
         if dims == 1:
             stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         if dims == 3:  # images of one layer: `four` takes no others
-            (_, *stride), (border, *padding), (_, *dilation) = stride, padding, dilation
-            if border:
-                raise Unsupported("a border before and behind a single layer")
+            (_, *stride), (_, *padding), (_, *dilation) = stride, padding, dilation
         self.s, self.groups = s, groups
         self.x, self.target, weight = four(x), four(out), four(weight)
         if any(o.dtype is not torch.bfloat16 for o in (self.x, self.target, weight)):
@@ -183,7 +181,14 @@ def _packed(weight: torch.Tensor, taps: packing.Taps, beside: int) -> torch.Tens
 
 
 def convolution(s: Selection, launch: Launch) -> None:
-    _Convolution(s, launch).emit()
+    if not layers.applies(launch):
+        _Convolution(s, launch).emit()
+        return
+    images, result = layers.as_images(s, launch)
+    _Convolution(s, images).emit()
+    (out,) = launch.outputs
+    if out is not None and result is not out:
+        data.emit_copy(s, out, result)
 
 
 SELECTORS = {"convolution": convolution}

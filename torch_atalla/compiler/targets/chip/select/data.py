@@ -15,7 +15,7 @@ from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
 from ..selection import Selection
 from . import pointwise
-from .moves import emit_move
+from .moves import MOST_FLIPPED, emit_move, part
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
@@ -46,7 +46,7 @@ def cat(s: Selection, launch: Launch) -> None:
     (out,), dim, first = launch.outputs, launch.parameter("dim"), 0
     assert out is not None
     for x in launch.reads():
-        emit_copy(s, _part(out, x.sizes, [first if d == dim else 0 for d in range(len(x.sizes))]), x)
+        emit_copy(s, part(out, x.sizes, [first if d == dim else 0 for d in range(len(x.sizes))]), x)
         first += x.sizes[dim]
 
 
@@ -123,15 +123,7 @@ def roll(s: Selection, launch: Launch) -> None:
         parts.append([piece for piece in pieces if piece[2]])
     for chosen in product(*parts):
         sizes = tuple(piece[2] for piece in chosen)
-        emit_copy(s, *(_part(o, sizes, [piece[k] for piece in chosen]) for o, k in ((out, 1), (x, 0))))
-
-
-def _part(x: Operand, sizes: tuple[int, ...], firsts: list[int]) -> Operand:
-    offset = sum(first * stride for first, stride in zip(firsts, x.strides)) * x.dtype.itemsize
-    return replace(x, offset=x.offset + offset, sizes=sizes)
-
-
-MOST_FLIPPED = 128
+        emit_copy(s, *(part(o, sizes, [piece[k] for piece in chosen]) for o, k in ((out, 1), (x, 0))))
 
 
 def flip(s: Selection, launch: Launch) -> None:

@@ -3,14 +3,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+
 from ....program.ir import Operand, contiguous_strides
 from ..kernels import scalar, transpose
-from ..kernels.pointwise import Layout, collapse
+from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection
+
+MOST_FLIPPED = 128
+
+
+def part(x: Operand, sizes: tuple[int, ...], firsts: Sequence[int]) -> Operand:
+    offset = sum(first * stride for first, stride in zip(firsts, x.strides)) * x.dtype.itemsize
+    return replace(x, offset=x.offset + offset, sizes=sizes)
+
+
+def _forwards(x: Operand) -> Operand:
+    """With strides of dimensions of one element that have no sign."""
+    return replace(x, strides=tuple(abs(step) if n == 1 else step for n, step in zip(x.sizes, x.strides)))
 
 
 def emit_move(s: Selection, out: Operand, x: Operand) -> None:
-    """out = x, of equal sizes, without broadcasting. Both are BF16 in DRAM."""
+    """out = x, of equal sizes, without broadcasting. Both are BF16 in DRAM. Dimensions through which one of them goes
+    backwards are taken position by position."""
+    counts = [n if min(a, b) < 0 else 1 for n, a, b in zip(out.sizes, out.strides, x.strides)]
+    if prod(counts) > MOST_FLIPPED:
+        raise Unsupported(f"{prod(counts)} blocks, whose order changes")
+    if prod(counts) > 1:
+        sizes = tuple(1 if count > 1 else n for n, count in zip(out.sizes, counts))
+        for firsts in product(*map(range, counts)):
+            emit_move(s, *(_forwards(part(o, sizes, firsts)) for o in (out, x)))
+        return
     layout = collapse(Layout(out.sizes, (out.strides, x.strides)))
     if turned := transpose.plan(layout.sizes, *layout.strides):
         for turn, words, o_start, x_start in turned:
