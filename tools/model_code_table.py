@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import re
-import statistics
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -36,8 +35,8 @@ from torch_atalla.loadable.code_machine import CodeMachine  # noqa: E402
 
 BEGIN, END = "<!-- code: begin -->", "<!-- code: end -->"
 HEAD = (
-    "| architecture | calls | on the scalar core | packets run | cycles | reported | model | energy | of them scalar "
-    "core | DMA bytes | cosine | CPU in bfloat16 |\n| --- |" + " ---: |" * 11
+    "| architecture | calls | on the scalar core | packets run | cycles | reported | energy | of them scalar "
+    "core | DMA bytes | cosine | CPU in bfloat16 |\n| --- |" + " ---: |" * 10
 )
 SLACK = 0.0005  # by which the cosine may be below the CPU's
 
@@ -50,7 +49,6 @@ class Row:
     packets: int = 0
     cycles: int = 0
     launch_cycles: int = 0  # that the functional engine reports for the same file
-    model_cycles: int = 0  # of the same launches without their code
     joules: float = 0.0
     scalar_cycles: int = 0
     bytes: int = 0
@@ -64,10 +62,10 @@ class Row:
 
     def __str__(self) -> str:
         if self.problem:
-            return f"| {self.name} | {self.problem} |" + " |" * 10
+            return f"| {self.name} | {self.problem} |" + " |" * 9
         share = f"{self.scalar_cycles / self.cycles:.0%}"
         work = f"{self.calls} | {self.scalar_calls} | {self.packets:,} | {self.cycles:,} | {self.launch_cycles:,}"
-        counts = f"{work} | {self.model_cycles:,} | {text(self.joules)} | {share} | {self.bytes:,}"
+        counts = f"{work} | {text(self.joules)} | {share} | {self.bytes:,}"
         return f"| {self.name} | {counts} | {self.cosine:.6f} | {self.cpu:.6f} |"
 
 
@@ -105,7 +103,6 @@ def measure(name: str) -> Row:
         stats.packets,
         stats.cycles,
         report.estimate_cycles,
-        report.predicted_cycles,
         stats.energy.joules,
         sum(call.cycles for call in scalar),
         stats.dram_bytes_read + stats.dram_bytes_written,
@@ -118,11 +115,9 @@ def ratios(rows: list[Row]) -> str:
     """How executed cycles compare with those of the launches of the same file."""
     right = [row for row in rows if not row.problem]
     reported = [row.cycles / row.launch_cycles for row in right]
-    model = [row.cycles / row.model_cycles for row in right]
     return (
-        f"\nExecuted cycles are {min(reported):.4f} to {max(reported):.4f} times the reported ones, and "
-        f"{min(model):.2f} to {max(model):.2f} times those of the model for launches without code "
-        f"({statistics.geometric_mean(model):.2f} in the geometric mean of {len(right)} architectures)."
+        f"\nExecuted cycles of {len(right)} architectures are {min(reported):.4f} to {max(reported):.4f} times the "
+        "reported ones."
     )
 
 

@@ -12,7 +12,6 @@ used: every `import torch` would otherwise wait for them.
 """
 
 import importlib
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +31,9 @@ def _register_device() -> None:
     from . import distributed
 
     distributed.register()
-    if os.environ.get("ATALLA_CLOCK"):
-        from . import chip
+    from .charges import use_clock_of_environment
 
-        chip.clock_of_environment()
+    use_clock_of_environment()
 
 
 def _autoload() -> None:

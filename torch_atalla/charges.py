@@ -1,26 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The charges of launches, for the clock of the device library. It asks here about each kind of launch when somebody
-looks at a clock."""
+"""What tells the cycles of launches. The device library asks here about each kind of launch when somebody looks at a
+clock. Importing torch imports this file, so that it imports the compiler and all else late."""
 
 from __future__ import annotations
 
-import ctypes
+import atexit
 import functools
 import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from .driver import c_abi
 from .driver.extension import _C
 
+if TYPE_CHECKING:
+    from .driver import c_abi
+
+CLOCKS = ("code", "model")
 reasons: dict[str, str] = {}  # by kernel, why the latest kind of launch that was asked about has no code
+_clock = ["model"]
+
+
+def current_clock() -> str:
+    """Return the name of the clock."""
+    return _clock[0]
+
+
+def use_clock(name: str) -> None:
+    """Let launches from now on, and those before that nobody has looked at, take what this clock tells."""
+    _C.set_charge_provider(provide if name == "code" else None)
+    atexit.unregister(_C.set_charge_provider)
+    if name == "code":
+        atexit.register(_C.set_charge_provider, None)  # the interpreter must not be asked when it has ended
+    _clock[0] = name
+
+
+def use_clock_of_environment() -> None:
+    """Use the clock that ATALLA_CLOCK names, by default "code"; another name gives a warning."""
+    name = os.environ.get("ATALLA_CLOCK") or "code"
+    if name not in CLOCKS:
+        warnings.warn(f"ATALLA_CLOCK: expected code or model, got {name}; using code", stacklevel=2)
+        name = "code"
+    use_clock(name)
 
 
 def provide(ordinal: int, desc: int, desc_bytes: int, program: list[int], target: int) -> bool:
     """Write the charge of a launch into an atalla_launch_charge; False: there is none. Both structs are addresses.
     program: the words of the launch's vector program."""
+    import ctypes
+
+    from .driver import c_abi
+
     whole = c_abi.atalla_launch_desc()
     ctypes.memmove(ctypes.byref(whole), desc, min(desc_bytes, ctypes.sizeof(whole)))
     try:  # on a thread of its own: modes of dispatch, autocast and functorch must not meet the compiler
@@ -35,7 +64,9 @@ def provide(ordinal: int, desc: int, desc_bytes: int, program: list[int], target
 
 def _write_charge(desc: c_abi.atalla_launch_desc, program: list[int], ordinal: int, target: Any) -> str:
     """Why there is no charge, or ""."""
-    from .compiler.targets.chip.clock import UnknownCost, charge  # imported lazily: most processes never ask
+    import torch
+
+    from .compiler.targets.chip.clock import UnknownCost, charge
 
     try:
         with torch.no_grad():
@@ -53,6 +84,8 @@ def _chip(ordinal: int) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _thread(process: int) -> ThreadPoolExecutor:
+def _thread(process: int) -> Any:
     """Of this process: threads do not survive a fork."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(1, "atalla clock")

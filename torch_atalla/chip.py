@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import tomllib
-import warnings
 from typing import Any
 
+from .charges import CLOCKS, current_clock, reasons, use_clock
 from .device.html_table import html_table
 from .device.index import device_index
 from .driver.extension import _C
@@ -60,20 +58,20 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
     """Say what tells the cycles of launches; as a context manager or decorator, for a time.
 
     Args:
-        name: "model" (default): the chip's model of launches (docs/concepts/timing.md), an estimate without their code.
-            "code": a launch takes what its generated code takes. The code of each kind of launch is generated and run
-            once, in about 10 ms and the time of the run, when somebody looks at a clock: counters, events, a profiler.
-            A process that never looks generates none. In other floating-point dtypes than bfloat16, cycles are those of
-            bfloat16 times the ratio of the elements' bytes. The model tells launches without code: complex numbers,
-            operands in scratchpads, some kernels. `telemetry.counters()` gives the cycles that an assumption or the
-            model tells as `assumed_cycles`.
+        name: "code" (default): a launch takes what its generated code takes. The code of each kind of launch is
+            generated and run once, in about 10 ms and the time of the run, when somebody looks at a clock: counters,
+            events, a profiler. A process that never looks generates none. In other dtypes than bfloat16, cycles are
+            those of bfloat16 times the ratio of the elements' bytes. "model": the chip's model of launches
+            (docs/concepts/timing.md), an estimate without their code, which also tells launches without code: random
+            numbers, quantized products. `telemetry.counters()` gives the cycles that an assumption or the model tells
+            as `assumed_cycles`.
 
     Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that
     a process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
     """
 
     def __init__(self, name: str) -> None:
-        self.name, self.before = name, _clock[0]
+        self.name, self.before = name, current_clock()
         _set_clock(name)
 
     def __enter__(self) -> clock:
@@ -84,54 +82,25 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
 
 
 def get_clock() -> str:
-    """Return what tells the cycles of launches: "model" or "code"."""
-    return _clock[0]
+    """Return what tells the cycles of launches: "code" or "model"."""
+    return current_clock()
 
 
 def unknown_costs() -> dict[str, str]:
     """Return why the clock "code" has left launches to the model, by kernel."""
-    from . import charges  # imported lazily: it needs ctypes' copies of the structs
-
-    return dict(charges.reasons)
-
-
-def clock_of_environment() -> None:
-    """Set the clock that ATALLA_CLOCK names; another name gives a warning. Loads no device library."""
-    name = os.environ.get("ATALLA_CLOCK") or "model"
-    if name not in _CLOCKS:
-        warnings.warn(f"ATALLA_CLOCK: expected model or code, got {name}; using model", stacklevel=2)
-    elif name == "code":
-        _ask(True)
-
-
-_CLOCKS = ("model", "code")
-_clock = ["model"]
+    return dict(reasons)
 
 
 def _set_clock(name: str) -> None:
-    if name not in _CLOCKS:
-        raise ValueError(f'chip.clock: expected "model" or "code", got {name!r}')
-    if name == _clock[0]:
+    if name not in CLOCKS:
+        raise ValueError(f'chip.clock: expected "code" or "model", got {name!r}')
+    if name == current_clock():
         return
     if not _C.takes_charge_provider():
         raise RuntimeError("chip.clock: the device library is of an older version; expected 1.6 or later")
     for ordinal in filter(_C.is_open, range(_C.device_count())):
         _C.counters(ordinal)  # a look: launches before take what the clock before tells
-    _ask(name == "code")
-
-
-def _ask(code: bool) -> None:
-    _C.set_charge_provider(_provide if code else None)
-    atexit.unregister(_C.set_charge_provider)
-    if code:
-        atexit.register(_C.set_charge_provider, None)  # the interpreter must not be asked when it has ended
-    _clock[0] = "code" if code else "model"
-
-
-def _provide(*arguments: Any) -> bool:
-    from .charges import provide  # imported lazily: most processes never ask
-
-    return provide(*arguments)
+    use_clock(name)
 
 
 def engine(name: str, *, missing: str = "error") -> Any:

@@ -46,7 +46,7 @@ with torch.no_grad():
         compiled = torch.compile(model, mode=mode)
         compiled(x)
         print(f"{mode:28} {measured(compiled)}, compiled in {time.perf_counter() - begin:.1f} s")
-    for options in ({"optimize": "none"}, {"optimize": "fast"}, {"residency": False}):
+    for options in ({"optimize": "none"}, {"optimize": "fast"}):
         torch._dynamo.reset()
         print(f"{options!s:28} {measured(torch.compile(model, backend='atalla', options=options))}")
 try:

@@ -111,7 +111,6 @@ segments    1 native, 0 fallback
 program     3 launches, 0 host calls
 weights     1 tensors, 512 bytes
 arena       384 bytes (at least 384 are needed, 384 without reuse)
-schedule    908 cycles predicted (16.2% less than 1,084); 2 temporaries in 384 bytes of scratchpads (at least 384 are needed); 1 core
 file        0 bytes
 estimate    not made""",
         )

@@ -25,16 +25,13 @@ class SegmentReport:
 
 @dataclass(frozen=True)
 class LaunchCycles:
-    """Cycles of one launch: predicted by the cost model, and simulated by the device. The latter are those of the
-    launch's code if the file has it."""
+    """Cycles of one launch, as the device charges them: those of the launch's code, if there is some."""
 
     method: str
     kernel: str
     node: str
     cores: int
-    baseline: int
-    predicted: int
-    simulated: int
+    cycles: int
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,6 @@ class LoadableReport:
     arena_lower_bound: int = 0
     arena_without_reuse: int = 0
     file_bytes: int = 0
-    predicted_cycles: int = 0  # cost model, all methods
-    baseline_cycles: int = 0  # the same with all temporaries in DRAM, on one core
     residents: int = 0  # temporaries that are kept in scratchpads
     scratchpad_bytes: int = 0  # size of the pages that hold them
     scratchpad_lower_bound: int = 0  # largest sum of their sizes at one time
@@ -104,18 +99,7 @@ class LoadableReport:
             f"{self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
             f"(at least {self.scratchpad_lower_bound:,} are needed); {self.cores} core{'s' if self.cores > 1 else ''}"
         )
-        if self.code and sum(self.method_cycles):
-            cycles = f"{sum(self.method_cycles):,} cycles of the code"
-            return [f"schedule    {cycles} ({self.predicted_cycles:,} in the model of launches); {kept}"]
-        saved = 1 - self.predicted_cycles / self.baseline_cycles
-        wrong = sum(item.predicted != item.simulated for item in self.launch_cycles)
-        checked = ", as simulated" if self.launch_cycles else ""
-        if wrong:  # a defect, or another program held the scratchpads
-            checked = f", {wrong} of {len(self.launch_cycles)} launches simulated otherwise"
-        return [
-            f"schedule    {self.predicted_cycles:,} cycles predicted ({saved:.1%} less than {self.baseline_cycles:,})"
-            f"{checked}; {kept}"
-        ]
+        return [f"schedule    {kept}"]
 
     def estimates(self) -> list[str]:
         """Cycles and energy of one run, a line per method."""
@@ -161,6 +145,8 @@ class LoadableReport:
         data.pop("coverage_flops", None)
         data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
         data["launch_cycles"] = [LaunchCycles(**item) for item in data.get("launch_cycles", [])]
+        for name in ("predicted_cycles", "baseline_cycles"):  # of files of format 1.4 and before
+            data.pop(name, None)
         data["by_op"] = [OpCoverage(**item) for item in data.get("by_op", [])]
         data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
         return LoadableReport(**data)
@@ -183,7 +169,7 @@ class LoadableReport:
             f"weights     {self.weights} tensors, {self.weight_bytes:,} bytes",
             f"arena       {self.arena_bytes:,} bytes (at least {self.arena_lower_bound:,} are needed, "
             f"{self.arena_without_reuse:,} without reuse)",
-            *(self._schedule() if self.baseline_cycles else []),
+            *(self._schedule() if self.residents or self.cores > 1 else []),
             *([f"states      {self.states} tensors, {self.state_bytes:,} bytes"] if self.states else []),
             f"file        {self.file_bytes:,} bytes",
             *(f"estimate    {line}" for line in self.estimates()),

@@ -241,7 +241,7 @@ def _verify(data: bytes, methods: Mapping[str, Compiled], code: bool, report: Lo
             each = [program.estimate_each(number, count) for number, count in enumerate(counts)]
             report.method_cycles = [sum(cycles) for cycles in each]
             report.method_joules = [program.estimate_joules(number) for number in range(len(methods))]
-            report.launch_cycles = _compared(each, methods)
+            report.launch_cycles = _launches(each, methods)
     except runtime.RuntimeLibraryError as error:
         if error.status == c_abi.ATALLA_ERR_OUT_OF_MEMORY:
             report.method_cycles, report.method_joules = [0] * len(methods), [0.0] * len(methods)
@@ -257,12 +257,11 @@ def _listing(data: bytes) -> str:
         return render(program.describe())
 
 
-def _compared(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[LaunchCycles]:
+def _launches(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[LaunchCycles]:
     found = []
     for cycles, (name, compiled) in zip(each, methods.items()):
         schedule, instructions = compiled.schedule, compiled.program.instructions
         for i, inst in enumerate(instructions if schedule.cores else ()):
             if isinstance(inst, Launch):
-                charged = (schedule.baseline[i], schedule.predicted[i], cycles[i])
-                found.append(LaunchCycles(name, inst.kernel, inst.node, schedule.cores[i], *charged))
+                found.append(LaunchCycles(name, inst.kernel, inst.node, schedule.cores[i], cycles[i]))
     return found

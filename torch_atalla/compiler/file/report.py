@@ -44,8 +44,6 @@ def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
         arena_bytes=plan.arena_bytes,
         arena_lower_bound=plan.lower_bound,
         arena_without_reuse=plan.unplanned_bytes,
-        predicted_cycles=compiled.schedule.predicted_cycles,
-        baseline_cycles=compiled.schedule.baseline_cycles,
         residents=len(compiled.schedule.residents),
         scratchpad_bytes=compiled.schedule.page_bytes(),
         scratchpad_lower_bound=compiled.schedule.peak_bytes(),
@@ -74,7 +72,7 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
     merged = replace(first, methods=names)
     for report in list(reports.values())[1:]:
         added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls", "segments", "unsupported")
-        for name in (*added, "predicted_cycles", "baseline_cycles", "residents"):
+        for name in (*added, "residents"):
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
         merged.operators = sorted({*merged.operators, *report.operators})
         merged.by_op = _added(merged.by_op, report.by_op)

@@ -38,7 +38,6 @@ def save_loadable(
     fold: Literal["exact", "all", "none"] | None = None,
     epilogue: bool = False,
     weights: Literal["bfloat16", "int8"] | None = None,
-    residency: bool = True,
     dump: str | os.PathLike[str] | None = None,
 ) -> LoadableReport:
     """Compiles an exported program and writes a loadable. The file appears only when it is complete.
@@ -65,11 +64,10 @@ def save_loadable(
         sign: an Ed25519 private key (32 bytes) to sign the file with.
         fold, epilogue: fold="all" and epilogue=True ask for single passes of "fast".
         weights: the dtype in which the weights of float32 products are stored; the arithmetic stays float32.
-        residency: let temporaries stay in the chip's scratchpads, where launches reach them without DRAM.
         dump: a directory for the graph or program before and after every pass, the plan, and the file's listing.
 
     Returns:
-        Coverage, segments, bytes of weights and arena, cycles of the cost model and of the device.
+        Coverage, segments, bytes of weights and arena, cycles.
 
     Raises:
         ExportError: the program cannot become a loadable, or does not give what PyTorch does.
@@ -105,7 +103,6 @@ def save_loadable(
         fold=fold,
         epilogue=epilogue,
         weights=weights,
-        residency=residency,
         **more,
     )
     builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The result of scheduling: places in scratchpads, cores, and the cycles that the cost model predicts."""
+"""The result of scheduling: places in scratchpads, and cores."""
 
 from __future__ import annotations
 
@@ -24,16 +24,6 @@ class Resident:
 class Schedule:
     residents: tuple[Resident, ...] = ()
     cores: tuple[int, ...] = ()  # of each instruction; 1 for host calls
-    predicted: tuple[int, ...] = ()  # cycles of each instruction; 0 for host calls
-    baseline: tuple[int, ...] = ()  # the same with everything in DRAM, on one core
-
-    @property
-    def predicted_cycles(self) -> int:
-        return sum(self.predicted)
-
-    @property
-    def baseline_cycles(self) -> int:
-        return sum(self.baseline)
 
     def page_bytes(self) -> int:
         """Of the pages that the residents need, of all scratchpads."""
@@ -47,17 +37,11 @@ class Schedule:
         return most_live((item.nbytes, item.first, item.last) for item in self.residents)
 
     def __str__(self) -> str:
-        lines = [
-            f"schedule: {len(self.residents)} residents, at most {self.peak_bytes()} bytes of scratchpads; "
-            f"{self.predicted_cycles} cycles predicted, {self.baseline_cycles} from DRAM on one core"
-        ]
+        lines = [f"schedule: {len(self.residents)} residents, at most {self.peak_bytes()} bytes of scratchpads"]
         lines += [
             f"  sp{item.pad} {item.offset:>8} +{item.nbytes:<8} [{item.first}, {item.last}]  "
             + " = ".join(f"t{buffer}" for buffer in item.buffers)
             for item in self.residents
         ]
-        rows = zip(self.cores, self.predicted, self.baseline)
-        lines += [
-            f"  {i:4d}  {cores} cores  {cycles} cycles, {base} before" for i, (cores, cycles, base) in enumerate(rows)
-        ]
+        lines += [f"  {i:4d}  {cores} cores" for i, cores in enumerate(self.cores) if cores > 1]
         return "\n".join(lines)

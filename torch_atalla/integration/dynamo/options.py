@@ -20,27 +20,20 @@ class CompileOptions:
     optimize: "none" launches the same kernels as eager mode, "exact" fuses launches if results stay bitwise equal, and
         "fast" also if rounding changes.
     fallback: "eager" runs nodes without a lowering one by one; "error" raises an error instead.
-    residency: keep temporaries in the chip's scratchpads where possible.
     replay: capture inference graphs as device graphs.
     search: compile several programs per region and use the one with the fewest simulated cycles.
     """
 
     optimize: str = "exact"
     fallback: str = "eager"
-    residency: bool = True
     replay: bool = False
     search: bool = False
 
     def candidates(self) -> list[PipelineOptions]:
         """Return the ways to compile a region. With `search` there are several, and the best program is used."""
-        first = PipelineOptions(fallback="error", optimize=self.optimize, residency=self.residency)
-        if not self.search:
-            return [first]
-        thorough = replace(first, effort=_EFFORT)
-        return [thorough, replace(thorough, residency=False), replace(thorough, optimize="none")]
+        first = PipelineOptions(fallback="error", optimize=self.optimize)
+        return [first, replace(first, optimize="none")] if self.search else [first]
 
-
-_EFFORT = 16  # factor for the number of rounds of the schedule's search
 
 MODES: dict[str, dict[str, Any]] = {
     "default": {},

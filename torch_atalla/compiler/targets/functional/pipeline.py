@@ -77,8 +77,7 @@ class Options:
     where every bit of the results stays; "fast" does so too where rounding changes. fold, epilogue: see
     passes.run_passes; fold is by default "all" at "fast", else "exact". weights: "bfloat16" or "int8" (with a factor
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
-    programs share them. residency: temporaries may stand in the chip's scratchpads. effort: how much longer than
-    otherwise a better schedule is looked for. target: of all engines that the program is for. With chip code among
+    programs share them. target: of all engines that the program is for. With chip code among
     them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. decisions:
     those of the program's code, for the program after its passes. Raises ExportError for a value that an option does
     not have.
@@ -90,8 +89,6 @@ class Options:
     epilogue: bool = False
     weights: str | None = None
     pack: bool = True
-    residency: bool = True
-    effort: int = 1
     target: Target = FUNCTIONAL
     decisions: Callable[[Lowered, LinearProgram], Decisions] | None = None
 
@@ -225,16 +222,8 @@ def plan_lowered(
     decided = None if options.decisions is None else options.decisions(lowered, linear)
     if optimized:
         chip = device_chip() if chip is None else chip
-        # A program whose temporaries the driver places for each call has no places to decide.
-        schedule = decide(
-            linear,
-            plan,
-            chip,
-            residency=options.residency and captured.symbols.bounded,
-            effort=options.effort,
-            decisions=decided,
-        )
-        verify_schedule(linear, schedule, chip, decided=decided is not None)
+        schedule = decide(linear, plan, chip, decisions=decided)
+        verify_schedule(linear, schedule, chip)
         out.schedule(schedule)
     out.passes(passes)
     return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
