@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from math import sqrt
+from math import inf, sqrt
 
 import torch
 import torch.nn.functional as F
@@ -245,6 +245,18 @@ class TestAttention(CodegenTestCase):
         device_mask = None if mask is None else mask.to("atalla")
         functional = F.scaled_dot_product_attention(q.to("atalla"), k.to("atalla"), v.to("atalla"), device_mask, **more)
         self.check(run.outputs[0], exact, functional.nan_to_num(0.0), cosine)
+        sums = torch.empty(b, h, length, dtype=BF16)
+        both = run_launch("attention", out, inputs, constants=(3,), further=(sums,), scale=scale, causal=causal)
+        self.assertEqual(both.outputs[0], run.outputs[0], rtol=0, atol=0)
+        self.assertLess(both.stats.packets, 2 * run.stats.packets)
+        scores = q.double() @ k.double().repeat_interleave(h // hk, 1).mT * scale
+        hidden = torch.ones(length, keys, dtype=torch.bool).triu(1) if causal else torch.zeros((), dtype=torch.bool)
+        if mask is not None and mask.dtype is torch.bool:
+            hidden = ~mask
+        elif mask is not None:
+            scores = scores + mask.double()
+        expected = scores.masked_fill(hidden, -inf).logsumexp(-1)
+        self.assertEqual(both.outputs[1].double(), expected, atol=0.04, rtol=0.008)
 
     def test_sizes(self):
         for length, keys, e in ((32, 32, 32), (1, 1, 1), (33, 65, 31), (64, 64, 64), (65, 33, 48), (5, 97, 128)):

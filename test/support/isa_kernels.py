@@ -34,11 +34,13 @@ def run_launch(
     *,
     constants: tuple[int, ...] = (),
     extra_outputs: int = 0,
+    further: tuple[torch.Tensor, ...] = (),
     timing: bool = False,
     **parameters: Any,
 ) -> Run:
     """Runs the launch; `out` gives sizes, strides and dtype of the result, `constants` which inputs are constants.
 
+    further: as `out`, for the results behind it; extra_outputs: how many are absent behind those.
     inputs: tensors, numbers (immediates) or None. Temporaries start as NaN, so that nothing reads what nobody wrote.
     """
     program = LinearProgram()
@@ -53,9 +55,9 @@ def run_launch(
         if kind is BufferKind.INPUT:
             program.inputs.append(Port(f"in{i}", operands[-1]))
             given.append(value)
-    result = operand(program, out, BufferKind.OUTPUT, "out")
-    program.outputs.append(Port("out", result))
-    outputs = (result, *[None] * extra_outputs)
+    results = [operand(program, x, BufferKind.OUTPUT, f"out{i}") for i, x in enumerate((out, *further))]
+    program.outputs += [Port(f"out{i}", x) for i, x in enumerate(results)]
+    outputs = (*results, *[None] * extra_outputs)
     launch = Launch(kernel, outputs, tuple(operands), out.dtype).with_parameters(**parameters)
     program.instructions.append(launch)
     network = compile_networks([program], {}, [""], device_chip())[0]

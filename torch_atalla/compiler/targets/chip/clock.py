@@ -30,7 +30,7 @@ from .generate import compile_networks
 from .kernels.pointwise import Unsupported
 from .link import Function
 from .place import run_network
-from .plain_launches import plain_launches
+from .plain_launches import narrow, plain_launches
 from .ports import separate_ports
 
 MOST_FUNCTIONS = 512  # that are kept for later launches
@@ -88,11 +88,11 @@ def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel
 
 
 def _computed(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> torch.dtype:
-    """The dtype that the launch computes in; of a vector program alone, that of its numbers in memory."""
+    """The dtype that the launch computes in; of a vector program without a product, that of its numbers in memory."""
     operands = [DTYPES[desc.operands[i].dtype] for i in range(desc.n_operands - bool(words))]
     numbers = [dtype for dtype in operands if _is_number(dtype)]
     compute = DTYPES[desc.compute_dtype]
-    if not words or not numbers or not _is_number(compute):
+    if _C.kernels()[desc.kernel] not in ("fused", "reduce_fused") or not numbers:
         return compute
     return max(numbers, key=lambda dtype: dtype.itemsize)
 
@@ -132,10 +132,6 @@ def _is_number(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _narrow(dtype: torch.dtype) -> torch.dtype:
-    return torch.bfloat16 if _is_number(dtype) else dtype
-
-
 def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProgram:
     """The launch alone, each operand in memory of its own, as a program in BF16. Raises UnknownCost."""
     program, made = LinearProgram(), list[Any]()
@@ -144,7 +140,7 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     for number, item in enumerate(operands):
         if name == "gemm_packed" and number == desc.n_outputs + 1 and DTYPES[item.dtype] is not compute:
             raise UnknownCost("weights in another dtype than the product")
-        dtype = _narrow(DTYPES[item.dtype])
+        dtype = narrow(DTYPES[item.dtype])
         if item.immediate:
             raw = bytes(ctypes.string_at(ctypes.addressof(item.sizes), 16))
             value = torch.frombuffer(bytearray(raw), dtype=DTYPES[item.dtype], count=1).item()
@@ -158,7 +154,7 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
         inputs += [None] * (len(contract(name).inputs) - len(inputs))
     iparams, fparams = _given(list(desc.iparams)), _given(list(desc.fparams))
     steps = VectorProgram.decode(words) if words else None
-    given = (tuple(made[: desc.n_outputs]), tuple(inputs), _narrow(compute), iparams, fparams, "launch", steps)
+    given = (tuple(made[: desc.n_outputs]), tuple(inputs), narrow(compute), iparams, fparams, "launch", steps)
     program.instructions += plain_launches(program, Launch(name, *given))
     return program
 

@@ -18,8 +18,13 @@ from ...program.vector_program import CONVERT, loop_dtype, step_table
 from .kernels.pointwise import Unsupported
 
 
+def narrow(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of the code: numbers with a fraction are BF16."""
+    return torch.bfloat16 if dtype.is_floating_point or dtype.is_complex else dtype
+
+
 def plain_launches(program: LinearProgram, launch: Launch) -> list[Launch]:
-    """In numbers of one floating-point dtype, that of the launch. New temporaries are added to the program. Raises
+    """Of a launch whose numbers are `narrow`. New temporaries are added to the program. Raises
     Unsupported."""
     if launch.kernel not in _RULES:
         return [launch]
@@ -57,7 +62,7 @@ class _Separation:
         strides = outputs[0].strides if same_layout(sizes, outputs[0].strides, _dense(outputs[0])) else _dense_of(sizes)
         for number, step in enumerate(program.steps, len(program.inputs)):
             sources = [known[k] for k in step.sources]
-            dtype = self.narrow(step.dtype)
+            dtype = narrow(step.dtype)
             if step.kernel == CONVERT:
                 kernel, result = "copy", dtype
                 if number not in program.outputs and sources[0] is not None and sources[0].dtype == result:
@@ -65,7 +70,7 @@ class _Separation:
                     continue
             else:
                 kernel, kind = step.kernel, step_table()[step.kernel].result
-                result = self.narrow(loop_dtype(step.dtype) if kind in ("same", "real") else from_name(kind))
+                result = narrow(loop_dtype(step.dtype) if kind in ("same", "real") else from_name(kind))
             places = [out for out, value in zip(outputs, program.outputs) if value == number and out.dtype == result]
             target = places[0] if places else self.temporary(sizes, strides, result)
             made = Launch(kernel, (target,), tuple(sources), dtype, step.iparams, step.fparams)
@@ -75,10 +80,6 @@ class _Separation:
             if known[value] is not out:
                 self.add("copy", out, [known[value]], out.dtype)
 
-    def narrow(self, dtype: torch.dtype) -> torch.dtype:
-        compute = self.launch.compute_dtype
-        return compute if dtype.is_floating_point or dtype.is_complex else dtype
-
     def product(self, kernel: str, out: Operand, inputs: Sequence[AnyOperand], **given: object) -> None:
         """With the vector program behind it, if there is one. out: the first output."""
         extra = self.launch.inputs[len(inputs) :]
@@ -86,7 +87,7 @@ class _Separation:
             self.add(kernel, out, inputs, self.launch.compute_dtype, **given)
             return
         strides = out.strides if same_layout(out.sizes, out.strides, _dense(out)) else _dense_of(out.sizes)
-        sums = self.temporary(out.sizes, strides, self.narrow(self.launch.program.inputs[0]))
+        sums = self.temporary(out.sizes, strides, narrow(self.launch.program.inputs[0]))
         self.add(kernel, sums, inputs, self.launch.compute_dtype, **given)
         outputs = [seen for x in self.outputs if isinstance(seen := _positions(x, out.sizes), Operand)]
         self.steps([sums, *(_positions(x, out.sizes) for x in extra)], outputs)

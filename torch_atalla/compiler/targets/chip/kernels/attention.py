@@ -9,6 +9,7 @@ keys and values come in meanwhile. A table in DRAM says where each head's operan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +19,20 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, Kernel, marks, pad_rows, split, tail, tile_in, tiles
+from .common import (
+    ELEMENT,
+    ROW_BYTES,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    Kernel,
+    marks,
+    metadata,
+    pad_rows,
+    split,
+    tail,
+    tile_in,
+    tiles,
+)
 from .kept import Transfer
 from .pointwise import Unsupported
 
@@ -41,10 +55,11 @@ class Variant:
     rows: int  # queries of a block that are computed
     double: bool  # scratchpad 1 holds the keys and values of two heads
     group: int = 0  # 1: the array takes two tiles of a query at once; 2: it gives two tiles of a result
+    sums: bool = False  # the logarithms of the sums are a second result
 
     @property
     def name(self) -> str:
-        flags = marks(_clear=self.clear, _cut=self.cut, _causal=self.causal, _2=self.double)
+        flags = marks(_clear=self.clear, _cut=self.cut, _causal=self.causal, _2=self.double, _sums=self.sums)
         flags += f"_p{self.group}" if self.group else ""
         return f"attention_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
 
@@ -65,13 +80,16 @@ class Heads:
     outer: Sequence[tuple[int, tuple[int, int, int, int, int]]]
 
 
-def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls: variant, words but for addresses (q, k, v, o, mask, heads), and the first query. groups: of the array."""
+def plan(
+    s: Heads, scale: float, mask: str, causal: bool, groups: int = 0, sums: bool = False
+) -> list[tuple[Variant, dict[str, int], int]]:
+    """Calls: variant, words but for addresses (q, k, v, o, mask, heads, sums), and the first query. groups: of the
+    array. sums: log(sum(exp(score))) of each query is a second result, contiguous."""
     et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
     group = groups & ((1 if et > 1 else 0) | (2 if evt > 1 else 0))
     if et > MOST_WIDTH or evt > MOST_WIDTH:
         raise Unsupported(f"attention: heads of {max(s.e, s.ev)} elements; at most {MOST_WIDTH * LANES}")
-    if st * (et + 2 * evt) * LANES > SCRATCH_ROWS or (st + SCORE_TILE + 1) * LANES > SCRATCH_ROWS:
+    if st * (et + 2 * evt) * LANES > SCRATCH_ROWS or (st + SCORE_TILE + sums + 1) * LANES > SCRATCH_ROWS:
         raise Unsupported(f"attention: {s.keys} keys do not fit the scratchpads")
     if causal and s.length > s.keys:
         raise Unsupported("causal attention with more queries than keys")
@@ -84,7 +102,7 @@ def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0) -> li
     for first, blocks, rows in split(s.length):
         clear = s.e % LANES != 0 or s.ev % LANES != 0 or s.keys % LANES != 0
         cut = s.keys % LANES != 0 and not causal
-        variant = Variant(et, evt, clear, cut, mask, causal, pad_rows(rows), double, group)
+        variant = Variant(et, evt, clear, cut, mask, causal, pad_rows(rows), double, group, sums)
         words = {
             "count": count,
             "span": span,
@@ -99,6 +117,8 @@ def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0) -> li
             "v_tile": LANES * s.v_row * ELEMENT,
             "lanes": (1 << tail(s.keys)) - 1,
             "scale": bf16_bits(scale),
+            "sums_head": s.length * ELEMENT,
+            "sums_meta": metadata(Q_SID, 1, rows, rows),
         }
 
         for name, width, row in (("k", s.e, s.k_row), ("v", s.ev, s.v_row)):
@@ -148,7 +168,7 @@ class _Attention(Kernel):
 
     @classmethod
     def scratch_rows(cls, variant: Variant, words: Mapping[str, Any]) -> int:
-        return (SCORE_TILE + words["tiles"] + 1) * LANES
+        return (SCORE_TILE + variant.sums + words["tiles"] + 1) * LANES
 
     def tile(self, number: int) -> Reg:
         return self.k.integer(number * TILE_BYTES)
@@ -226,8 +246,13 @@ class _Attention(Kernel):
         self.stream(table, keys)
         self.load_keys(p["tiles"])
         self.load_queries(self.entry(table, "q"))
+        if v.sums:
+            self.sums_head, self.sums_place = b.s("addi.s", p["sums"], 0), b.s("addi.s", X0, 0)
         with b.loop(p["count"]) as index:
             q, o = self.entry(table, "q"), self.entry(table, "o")
+            if v.sums:
+                b.mov(self.sums_place, self.sums_head)
+                b.emit("add.s", self.sums_head, self.sums_head, p["sums_head"])
             m = self.entry(table, "m") if v.mask != "none" else None
             next_q = b.s("addi.s", X0, 0)
             b.emit("addi.s", table, table, 20)
@@ -272,7 +297,7 @@ class _Attention(Kernel):
     def sweep(self, count: Reg, body: Callable[[Reg, Reg, bool], None], step: int) -> None:
         """body(score tile, weight tile, last) over the block's tiles of keys."""
         b = self.b
-        score, weights = b.s("addi.s", self.tile(SCORE_TILE), 0), b.s("addi.s", self.weights, 0)
+        score, weights = b.s("addi.s", self.tile(SCORE_TILE + self.v.sums), 0), b.s("addi.s", self.weights, 0)
         whole = b.s("addi.s", count, -1)
         advance = self.k.integer(step * TILE_BYTES)
         with b.loop(whole, skip_empty=True):
@@ -334,6 +359,8 @@ class _Attention(Kernel):
                 b.store_row(e, score, ROWS[r], Q_SID, "score", r)
 
         self.sweep(count, exponentials, 0)
+        if v.sums:
+            self.logarithms(most, sums)
         scale = [b.s("rcp.bf", b.s("vmov.vts", s, 0)) for s in sums]
         column_bytes = b.s("slli.s", p["tiles"], 11)
         base = b.s("addi.s", values, 0)
@@ -361,6 +388,29 @@ class _Attention(Kernel):
                 target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
                 b.tile_store(place, target, p["o_meta_c" if column == v.ev - 1 else "o_meta"], "o", "o in DRAM")
                 base = b.s("add.s", base, column_bytes)
+
+    def logarithms(self, most: list[Reg], sums: list[Reg]) -> None:
+        """most + log(sum) of each query, a lane each. The bits of a sum as an integer are about its logarithm, which
+        two steps of Newton's method for exp(y) = sum make exact to BF16."""
+        b, k = self.b, self.k
+        largest, total, y = (b.vec("add.vv", V0, V0) for _ in range(3))
+        one, unit = k.integer(0x3F800000), k(math.log(2) * 2.0**-23)
+        lane = b.m()
+        for r in range(self.v.rows):
+            b.emit("mv.stm", lane, b.li(1 << r if r < LANES - 1 else -(1 << r)))
+            guess = b.s("mul.bf", b.s("stbf.s", b.s("sub.s", b.s("vmov.vts", sums[r], 0), one)), unit)
+            b.emit("add.vs", y, V0, guess, mask=lane)
+            b.emit("add.vv", total, sums[r], V0, mask=lane)
+            b.emit("add.vv", largest, most[r], V0, mask=lane)
+        for _ in range(2):
+            away = b.vec("mul.vv", total, b.vec("expi.vi", b.vec("sub.vv", V0, y)))
+            y = b.vec("add.vv", y, b.vec("sub.vs", away, k(1.0)))
+        found = b.vec("add.vs", V0, k(-math.inf))  # of a query that may look at no key
+        b.emit("add.vv", found, largest, y, mask=b.cmp("mgt.mvs", largest, k(MASKED / 10)))
+        place = self.tile(SCORE_TILE)
+        b.store_row(found, place, ROWS[0], Q_SID, "sums", 0)
+        b.tile_store(place, self.sums_place, self.p["sums_meta"], "sums", "sums in DRAM")
+        b.emit("addi.s", self.sums_place, self.sums_place, LANES * ELEMENT)
 
     def queries(self, column: int, pair: bool) -> list[Reg]:
         """A tile of scaled queries, or pairs of two."""
@@ -449,6 +499,7 @@ class _Attention(Kernel):
         names += ["lanes"] if v.cut else []
         names += ["first_tiles"] if v.causal else []
         names += ["span", "share"] if v.double else []
+        names += ["sums", "sums_head", "sums_meta"] if v.sums else []
         self.load_parameters(names)
         self.ones = self.ones_vector()
         if v.cut:

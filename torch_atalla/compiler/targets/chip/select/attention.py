@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from ....program.ir import Launch, Operand
+from ....program.ir import Launch, Operand, contiguous_strides
+from ....program.layouts import same_layout
 from ..image import Address
 from ..kernels import attention as heads
 from ..kernels.pointwise import Unsupported
@@ -19,8 +20,8 @@ def attention(s: Selection, launch: Launch) -> None:
     out, logsumexp = (*launch.outputs, None)[:2]
     q, k, v, mask = (*launch.inputs, None)[:4]
     assert out is not None and isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
-    if logsumexp is not None:
-        raise Unsupported("the logarithms of attention's sums")
+    if logsumexp is not None and not _is_contiguous(logsumexp):
+        raise Unsupported("logarithms of attention's sums that are not contiguous")
     if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
         raise Unsupported("dtypes; expected bfloat16")
     q, k, v = (dense(s, o) if o.sizes[2] > 1 and o.strides[2] == 0 else o for o in (q, k, v))
@@ -47,7 +48,9 @@ def attention(s: Selection, launch: Launch) -> None:
     sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
     causal = bool(launch.parameter("causal"))
     table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
-    for variant, words, first in heads.plan(sizes, launch.parameter("scale"), kind, causal, s.groups):
+    for variant, words, first in heads.plan(
+        sizes, launch.parameter("scale"), kind, causal, s.groups, logsumexp is not None
+    ):
         more = {
             "q": s.address(q, first * q.strides[2]),
             "k": s.address(k),
@@ -55,9 +58,15 @@ def attention(s: Selection, launch: Launch) -> None:
             "o": s.address(out, first * out.strides[2]),
             "heads": table,
         }
+        if logsumexp is not None:
+            more["sums"] = s.address(logsumexp, first)
         if address is not None:
             more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
         s.call(heads.build, variant, {**words, **more})
+
+
+def _is_contiguous(x: Operand) -> bool:
+    return same_layout(x.sizes, x.strides, contiguous_strides(x.sizes))
 
 
 def _spread_rows(s: Selection, mask: Operand) -> Operand:
