@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tells the cycles of launches. The device library asks here about each kind of launch when somebody looks at a
+"""The clock: the source of the cycles of launches. The device library asks here about each kind of launch when somebody looks at a
 clock. Importing torch imports this file, so that it imports the compiler and all else late."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def current_clock() -> str:
 
 
 def use_clock(name: str) -> None:
-    """Let launches from now on, and those before that nobody has looked at, take what this clock tells."""
+    """Let launches from now on, and those before after which no clock was read, take the cycles of this clock."""
     _C.set_charge_provider(provide if name == "code" else None)
     atexit.unregister(_C.set_charge_provider)
     if name == "code":

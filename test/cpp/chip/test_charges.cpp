@@ -17,8 +17,7 @@ std::atomic<int> asked{0};
 
 // Cycles that the sizes tell. Launches of 13 elements have no code.
 atalla_status provide(void* context, int32_t ordinal, const atalla_launch_desc* desc, size_t /*bytes*/,
-                      const int64_t* /*program*/, size_t /*words*/,
-                      atalla_launch_charge* charge) {
+                      const int64_t* /*program*/, size_t /*words*/, atalla_launch_charge* charge) {
   ++asked;
   const auto size = static_cast<uint64_t>(desc->operands[0].sizes[0]);
   if (size == 13) return ATALLA_ERR_UNSUPPORTED;
