@@ -74,7 +74,7 @@ class TestEnergy(TestCase):
         self.assertEqual(moving(energy.of(recording)), moving(total))
         fp32 = [item.energy.array for item in work if item.macs and item.dtype == 6]
         bf16 = [item.energy.array for item in work if item.macs and item.dtype == 15]
-        self.assertEqual(fp32[0] - bf16[0], 64 * 64 * 96 * 2_600)
+        self.assertAlmostEqual(fp32[0] / bf16[0], 2, delta=0.1)  # the ratio of their bytes
         launches = telemetry.launches(since=before[-1].sequence + 1 if before else 0)
         self.assertEqual([item.energy for item in launches], [w.energy for w in work if w.kind == "launch"])
 
