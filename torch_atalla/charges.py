@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The clock: the source of the cycles of launches. The device library asks here about each kind of launch when somebody looks at a
-clock. Importing torch imports this file, so that it imports the compiler and all else late."""
+"""The clock: the source of the cycles of launches. The device library asks here about each kind of launch when a clock
+is read. Importing torch imports this file, so that it imports the compiler and all else late."""
 
 from __future__ import annotations
 
 import atexit
 import functools
 import os
+import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -52,14 +53,22 @@ def provide(ordinal: int, desc: int, desc_bytes: int, program: list[int], target
 
     whole = c_abi.atalla_launch_desc()
     ctypes.memmove(ctypes.byref(whole), desc, min(desc_bytes, ctypes.sizeof(whole)))
-    try:  # on a thread of its own: modes of dispatch, autocast and functorch must not meet the compiler
-        charge = c_abi.atalla_launch_charge.from_address(target)
-        reason = _thread(os.getpid()).submit(_write_charge, whole, program, ordinal, charge).result()
+    charge, answer = c_abi.atalla_launch_charge.from_address(target), [""]
+    # On a thread of its own: modes of dispatch, autocast and functorch must not meet the compiler. On a new one each
+    # time: torch.profiler traces threads that it has found, and may hold its lock while it starts and asks.
+    thread = threading.Thread(target=_answer, args=(answer, whole, program, ordinal, charge), name="atalla clock")
+    thread.start()
+    thread.join()
+    if answer[0]:
+        reasons[_C.kernels()[whole.kernel]] = answer[0]
+    return not answer[0]
+
+
+def _answer(answer: list[str], desc: Any, program: list[int], ordinal: int, target: Any) -> None:
+    try:
+        answer[0] = _write_charge(desc, program, ordinal, target)
     except Exception as error:  # nothing may pass the device library
-        reason = f"{type(error).__name__}: {error}"
-    if reason:
-        reasons[_C.kernels()[whole.kernel]] = reason
-    return not reason
+        answer[0] = f"{type(error).__name__}: {error}"
 
 
 def _write_charge(desc: c_abi.atalla_launch_desc, program: list[int], ordinal: int, target: Any) -> str:
@@ -81,11 +90,3 @@ def _chip(ordinal: int) -> Any:
     from .compiler.schedule.chip_model import chip_model
 
     return chip_model(_C.chip_config(ordinal))
-
-
-@functools.lru_cache(maxsize=1)
-def _thread(process: int) -> Any:
-    """Of this process: threads do not survive a fork."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1, "atalla clock")
