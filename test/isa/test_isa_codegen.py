@@ -92,6 +92,13 @@ class TestMatrixProducts(CodegenTestCase):
         run = run_launch("gemm", torch.empty(1, 40, 50, dtype=BF16), [a, w[None]], alpha=1, beta=0)
         self.check(run.outputs[0], a.double() @ w.double())
         turned = bf16(65, 40, seed=4).t()[None]  # k is not innermost
+        for c, activation in ((None, "none"), (bf16(1, 1, 50).expand(1, 40, 50), "relu"), (bf16(1, 40, 50), "none")):
+            columns = torch.empty(1, 50, 40, dtype=BF16).mT  # a result whose rows are not contiguous
+            beta = int(c is not None)
+            run = run_launch("gemm", columns, [a, w[None], c], alpha=1, beta=beta, activation=activation, timing=True)
+            exact = a.double() @ w.double() + (0 if c is None else c.double())
+            self.check(run.outputs[0], exact.relu() if activation == "relu" else exact)
+            self.assertLess(run.stats.cycles, 12_000)  # on the array
         run = run_launch("gemm", torch.empty(1, 40, 50, dtype=BF16), [turned, w[None]], alpha=1, beta=0)
         self.check(run.outputs[0], turned.double() @ w.double())
 

@@ -65,10 +65,13 @@ def product(s: Selection, launch: Launch) -> None:
         (other, factor) = additions[0]
         if factor == 1 and other.strides == out.strides:
             residual = additions.pop()[0]
+    if n > 1 and out.strides[2] != 1:
+        made = s.new_operand(out.sizes, contiguous_strides(out.sizes), b * m * n)
+        product(s, replace(launch, outputs=(made,)))
+        data.emit_copy(s, out, made)
+        return
     if k > 1 and a.strides[2] != 1:
         a = dense(s, a)
-    if n > 1 and out.strides[2] != 1:
-        raise Unsupported("a result whose rows are not contiguous")
     s_b, s_n = w.strides[0], w.strides[2]
     beside = 1
     # Equal matrices for all of the batch: the batch is more rows.
