@@ -61,7 +61,6 @@ sections
   methods              ...        1
   metadata             ...       12
   goldens              ...        1
-  residency            ...        2
   weights              ...
 
 interface
@@ -81,8 +80,8 @@ linear program
 
 memory plan
   arena of 384 bytes
-  t2               256 +128         live 0 to 1  relu  or at 256 of scratchpad 0
-  t3                 0 +256         live 1 to 2  mm  or at 0 of scratchpad 0
+  t2               256 +128         live 0 to 1  relu
+  t3                 0 +256         live 1 to 2  mm
 
 weights
   w0                 0 +512         weight

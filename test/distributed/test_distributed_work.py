@@ -159,7 +159,7 @@ class TestWork(DistributedTest):
             waiting = [True, not root_waits, not root_waits]  # the root is, which need not copy what it reduces
             found = times(call, rank=0)
             for cycles, n, w in zip(found, nobody, waiting):
-                self.assertLessEqual(abs(cycles - n - alone * w), 110, (found, nobody))
+                self.assertLessEqual(abs(cycles - n - alone * w), 500, (found, nobody))
 
     def test_a_late_sender(self):
         t = torch.ones(64, device=self.device)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import tomllib
@@ -301,9 +300,3 @@ def test_comparison_denies_no_feature_that_the_product_has() -> None:
     assert (simulators["sparsity"] == "no") != FEATURES["sparsity in timing"]()
     assert ("DRAM" in simulators["DRAM and network"]) == FEATURES["bank-level DRAM"]()
     assert ("mesh" in simulators["DRAM and network"]) == FEATURES["network inside a chip"]()
-
-
-@pytest.mark.parametrize("name", ["concepts/timing.md", "reference/two-engines.md"])
-def test_pages_have_the_measured_ratio_of_executed_to_reported_cycles(name: str) -> None:
-    two_engines = importlib.import_module("benchmarks.two_engines")
-    assert two_engines.ratio_of_files() in page(name).replace("\n", " ")
