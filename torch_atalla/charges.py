@@ -7,7 +7,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -53,22 +52,14 @@ def provide(ordinal: int, desc: int, desc_bytes: int, program: list[int], target
 
     whole = c_abi.atalla_launch_desc()
     ctypes.memmove(ctypes.byref(whole), desc, min(desc_bytes, ctypes.sizeof(whole)))
-    charge, answer = c_abi.atalla_launch_charge.from_address(target), [""]
-    # On a thread of its own: modes of dispatch, autocast and functorch must not meet the compiler. On a new one each
-    # time: torch.profiler traces threads that it has found, and may hold its lock while it starts and asks.
-    thread = threading.Thread(target=_answer, args=(answer, whole, program, ordinal, charge), name="atalla clock")
-    thread.start()
-    thread.join()
-    if answer[0]:
-        reasons[_C.kernels()[whole.kernel]] = answer[0]
-    return not answer[0]
-
-
-def _answer(answer: list[str], desc: Any, program: list[int], ordinal: int, target: Any) -> None:
+    charge = c_abi.atalla_launch_charge.from_address(target)
     try:
-        answer[0] = _write_charge(desc, program, ordinal, target)
+        reason = _write_charge(whole, program, ordinal, charge)
     except Exception as error:  # nothing may pass the device library
-        answer[0] = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
+        reasons[_C.kernels()[whole.kernel]] = reason
+    return not reason
 
 
 def _write_charge(desc: c_abi.atalla_launch_desc, program: list[int], ordinal: int, target: Any) -> str:

