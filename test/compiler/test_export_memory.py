@@ -114,7 +114,7 @@ class TestPlanAndDevice(TestCase):
 class TestScratchpads(TestCase):
     @parametrize("seed", range(12))
     def test_random_programs(self, seed):
-        """Of what code would keep, as much stands in the scratchpads as has room."""
+        """The scratchpads hold those temporaries that code would keep, as far as there is room."""
         program = random_program(seed)
         plan = plan_memory(program)
         kept = frozenset(buffer for slot in plan.slots for buffer in slot.buffers)

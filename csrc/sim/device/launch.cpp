@@ -368,17 +368,6 @@ PricedLaunch price_of(Device& device, const atalla_launch_desc& desc) {
   return {given_charge(device, desc)};
 }
 
-// Of a launch whose descriptor is that of a known one, but for addresses: behind that of its vector program may be
-// another one.
-const PricedLaunch& price_of(Device& device, const atalla_launch_desc& desc, const PricedLaunch& known,
-                             PricedLaunch* other) {
-  if (known.kind == nullptr || known.kind->program.empty()) [[likely]]
-    return known;
-  const std::span<const int64_t> program = program_of(device, desc);
-  if (std::ranges::equal(program, known.kind->program)) return known;
-  return *other = price_of(device, desc);
-}
-
 // A launch without a kind: a program of Atalla code, or one that was submitted while a provider came.
 [[gnu::noinline]] void record_in_turn(Device& device, uint32_t stream, const atalla_launch_desc& desc,
                                       const LaunchCharge& charge, StreamClock* clock) {
@@ -403,6 +392,14 @@ const PricedLaunch& price_of(Device& device, const atalla_launch_desc& desc, con
                                           const PricedLaunch& price, StreamClock* clock) {
   if (price.kind != nullptr || are_steps_waiting()) return record_kind(device, stream, desc, price, clock);
   device.telemetry().record_launch(clock, stream, desc, price.charge);
+}
+
+// Of a launch whose descriptor is that of a known one, but for addresses: behind that of its vector program may be
+// another one.
+[[gnu::noinline]] void record_known_program(Device& device, uint32_t stream, const atalla_launch_desc& desc,
+                                            const PricedLaunch& known, StreamClock* clock) {
+  const bool same = std::ranges::equal(program_of(device, desc), known.kind->program);
+  record(device, stream, desc, same ? known : price_of(device, desc), clock);
 }
 
 }  // namespace
@@ -462,8 +459,10 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
       const atalla_status status = kernel.run(Launch{*desc, data, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
-      PricedLaunch other;
-      record(device, stream, *desc, price_of(device, *desc, known->price, &other), clock);
+      const KindCharge* const kind = known->price.kind;
+      if (kind != nullptr && !kind->program.empty()) [[unlikely]]
+        record_known_program(device, stream, *desc, known->price, clock);
+      else record(device, stream, *desc, known->price, clock);
       return ATALLA_OK;
     }
   }

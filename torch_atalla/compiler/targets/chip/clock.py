@@ -61,7 +61,6 @@ class Charge:
             setattr(target, name, factor * min(stats.cycles, busiest))
         target.dram_bytes_read = factor * stats.dram_bytes_read
         target.dram_bytes_written = factor * stats.dram_bytes_written
-        target.macs = stats.macs
         for field in fields(stats.energy):
             if field.name not in ("standby", "leakage"):
                 setattr(target.energy, field.name, factor * getattr(stats.energy, field.name))

@@ -59,7 +59,7 @@ class _Separation:
         program, sizes = self.launch.program, outputs[0].sizes
         assert program is not None
         known = [_broadcast(value, sizes) for value in values]
-        strides = outputs[0].strides if same_layout(sizes, outputs[0].strides, _dense(outputs[0])) else _dense_of(sizes)
+        strides = _strides_without_gaps(outputs[0])
         for number, step in enumerate(program.steps, len(program.inputs)):
             sources = [known[k] for k in step.sources]
             dtype = narrow(step.dtype)
@@ -86,8 +86,7 @@ class _Separation:
         if self.launch.program is None:
             self.add(kernel, out, inputs, self.launch.compute_dtype, **given)
             return
-        strides = out.strides if same_layout(out.sizes, out.strides, _dense(out)) else _dense_of(out.sizes)
-        sums = self.temporary(out.sizes, strides, narrow(self.launch.program.inputs[0]))
+        sums = self.temporary(out.sizes, _strides_without_gaps(out), narrow(self.launch.program.inputs[0]))
         self.add(kernel, sums, inputs, self.launch.compute_dtype, **given)
         outputs = [seen for x in self.outputs if isinstance(seen := _positions(x, out.sizes), Operand)]
         self.steps([sums, *(_positions(x, out.sizes) for x in extra)], outputs)
@@ -142,7 +141,7 @@ class _Separation:
     def reduce_fused(self) -> None:
         sizes = torch.broadcast_shapes(*(x.sizes for x in self.launch.inputs if isinstance(x, Operand)))
         assert self.launch.program is not None
-        values = self.temporary(tuple(sizes), _dense_of(sizes), self.launch.compute_dtype)
+        values = self.temporary(tuple(sizes), contiguous_strides(tuple(sizes)), self.launch.compute_dtype)
         self.steps(self.launch.inputs, [values])
         kernel = f"reduce.{self.launch.parameter('reduction')}"
         (out,) = self.outputs
@@ -164,17 +163,13 @@ _RULES = {
 }
 
 
-def _dense_of(sizes: Sequence[int]) -> tuple[int, ...]:
-    return contiguous_strides(tuple(sizes))
-
-
-def _dense(x: Operand) -> tuple[int, ...]:
-    """Strides without gaps, in the order of the operand's."""
-    strides, step = [0] * len(x.sizes), 1
+def _strides_without_gaps(x: Operand) -> tuple[int, ...]:
+    """The operand's, or contiguous ones if those leave gaps or see an element twice."""
+    dense, step = [0] * len(x.sizes), 1
     for d in sorted(range(len(x.sizes)), key=lambda d: (x.strides[d], -d)):
-        strides[d] = step
+        dense[d] = step
         step *= x.sizes[d]
-    return tuple(strides)
+    return x.strides if same_layout(x.sizes, x.strides, tuple(dense)) else contiguous_strides(x.sizes)
 
 
 def _batched(x: Operand) -> Operand:
