@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the two engines with SCALE-Sim 3: `python -m benchmarks.validate_chip [--write-docs] [--only NAME ...]`.
+"""Compares the chip's code with SCALE-Sim 3: `python -m benchmarks.validate_chip [--write-docs] [--only NAME ...]`.
 
 Layers of ResNet-18, AlexNet, MiniLM and BERT, on the geometry of csrc/sim/chip.toml: cycles of the array, DRAM traffic,
 utilisation. A difference above 5 % that the causes of benchmarks.validation.causes do not explain ends the command with
@@ -18,7 +18,7 @@ from torch_atalla.driver.extension import _C
 
 from .validation import causes, scalesim_runner
 from .validation.cases import NETWORKS, Layer
-from .validation.engines import Measured, measure, with_deep_queue
+from .validation.engines import measure
 from .validation.report import Comparison, page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference/validation.md"
@@ -51,20 +51,8 @@ def compare(layers: list[Layer]) -> list[Comparison]:
     found = []
     for layer in layers:
         there, here = figures[layer], measure(layer)
-        found.append(
-            Comparison(
-                layer,
-                there,
-                here,
-                estimate := causes.functional_cycles(layer, size, there["cycles"], here.array),
-                causes.executed_cycles(estimate, size, here.code_array),
-                causes.traffic(layer, size, there, here.bytes),
-                causes.busiest(here),
-            )
-        )
-    slower = [c.layer for c in found if abs(c.here.code_cycles / c.here.cycles - 1) > LIMIT]
-    for layer, deep in with_deep_queue(slower).items() if slower else ():
-        next(c for c in found if c.layer == layer).deep = deep
+        array = causes.array_cycles(layer, size, there["cycles"], here.array)
+        found.append(Comparison(layer, there, here, array, causes.traffic(layer, size, there, here.bytes)))
     return found
 
 
@@ -72,17 +60,11 @@ def unexplained(found: list[Comparison]) -> list[str]:
     """What no cause explains, one line each."""
     lines = []
     for c in found:
-        here: Measured = c.here
         remaining = {
-            "cycles of the array, estimate": c.estimate.residual,
-            "cycles of the array, chip code": c.executed.residual,
-            "DRAM traffic, estimate": c.traffic.residual,
-            "DRAM traffic, chip code against the estimate": here.code_bytes / here.bytes - 1,
-            "cycles of the SDMA": here.sdma / causes.sdma_cycles(here.bytes) - 1,
-            "cycles beyond the busiest unit": 1 - c.busiest / here.cycles,
+            "cycles of the array": c.array.residual,
+            "DRAM traffic": c.traffic.residual,
+            "cycles that the device reports": c.here.reported / c.here.cycles - 1,
         }
-        if c.deep is not None:
-            remaining["chip code in the other run"] = c.deep["packets"] / here.code_packets - 1
         lines += [f"{c.layer.name}: {what} {part:+.1%}" for what, part in remaining.items() if abs(part) > LIMIT]
     return lines
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Why SCALE-Sim and the two engines differ on a layer: each cause as a number, from shapes and the chip's geometry.
+"""Why SCALE-Sim and the chip's code differ on a layer: each cause as a number, from shapes and the chip's geometry.
 
-The numbers of a row add up: SCALE-Sim's figure and the causes give the engine's. `check` compares the sum with what the
-engine measured.
+The numbers of a row add up: SCALE-Sim's figure and the causes give the code's.
 """
 
 from __future__ import annotations
@@ -10,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cases import Layer
-from .engines import Measured
 
 BF16_BYTES = 2
 BLOCK_ROWS = 192  # of C in vector registers: MAIN_TILES of compiler/targets/chip/kernels/gemm_plan.py
-SUSTAINED = 4  # bytes per cycle: bus.width_bytes / sdma.beat_cycles of chip.toml
-TILE_BYTES, TILE_SETUP = 2048, 8  # 32 x 32 elements; sdma.setup_cycles
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -24,7 +20,7 @@ def ceil_div(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of a layer: SCALE-Sim's, what each cause adds, and what an engine measured."""
+    """One figure of a layer: SCALE-Sim's, what each cause adds, and what was measured."""
 
     scale_sim: int
     causes: dict[str, int]
@@ -63,11 +59,12 @@ def _runs(layer: Layer, size: int) -> tuple[int, int]:
     return layer.kernel, layer.kernel * layer.channels
 
 
-def functional_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> Row:
-    """Cycles of the array in the functional engine's estimate.
+def array_cycles(layer: Layer, size: int, scale_sim: int, measured: int) -> Row:
+    """Cycles of the array: pushes and rows.
 
     SCALE-Sim fills and drains the array for each pair of tiles: its rows enter after the weights, and the next weights
-    after the last result. In the chip, pushes and rows follow each other in consecutive cycles.
+    after the last result. In the chip, pushes and rows follow each other in consecutive cycles. The first tile of
+    weights fills the weight buffer.
 
     A second factor that the network computes is not packed ahead of time: the array transposes its tiles first.
     """
@@ -77,28 +74,9 @@ def functional_cycles(layer: Layer, size: int, scale_sim: int, measured: int) ->
         "taps rounded up to tiles": layer.m * f.n * (f.chip_k - f.k),
         "weights pushed again": size * f.n * (f.chip_k * f.blocks - f.k),
         "transposed weights": 2 * size * f.k * f.n if layer.both_computed else 0,
+        "first fill": size,
     }
     return Row(scale_sim, causes, measured)
-
-
-def executed_cycles(estimate: Row, size: int, measured: int) -> Row:
-    """Cycles of the array in executed chip code: pushes and rows. The first tile of weights fills the weight buffer."""
-    return Row(estimate.scale_sim, {**estimate.causes, "first fill": size}, measured)
-
-
-def sdma_cycles(moved: int) -> float:
-    """Cycles of the SDMA for bytes in whole tiles."""
-    return moved / SUSTAINED + TILE_SETUP * moved / TILE_BYTES
-
-
-def busiest(here: Measured) -> float:
-    """Cycles of the estimate's busiest unit: SDMA or core, beside each other except where the core waits, and where the
-    last tiles come before a share of the core's work.
-
-    Packets of the core are those of the executed code: array, vector unit and scalar core take them one by one.
-    """
-    beside = here.sdma - here.waits
-    return here.waits + max(beside, here.code_packets, beside + here.last * here.code_packets)
 
 
 def _touched(size: int, layer: Layer) -> tuple[int, int]:
@@ -109,7 +87,7 @@ def _touched(size: int, layer: Layer) -> tuple[int, int]:
 
 
 def traffic(layer: Layer, size: int, scale_sim: dict[str, int], measured: int) -> Row:
-    """Bytes of DRAM of the functional engine.
+    """Bytes of DRAM.
 
     SCALE-Sim writes a partial result for every tile of k; the chip accumulates in vector registers. SCALE-Sim's image
     has its border in DRAM. It reads only elements that windows touch; the SDMA reads lines. With few channels, the chip

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from ..isa_cases import products
 from ..isa_codegen import build, table
 from .cases import Layer
 from .causes import Row
-from .engines import DEEP_QUEUE, Measured
+from .engines import Measured
 
 MULTIPLIERS = 1024  # of the array
 
 INTRO = """# Cycles and traffic beside SCALE-Sim
 
-This page compares both engines with [SCALE-Sim 3](https://github.com/scalesim-project/SCALE-Sim), a public simulator of
-systolic arrays that shares no code with this project, and with the published figures of the chip team.
+This page compares the chip's code with [SCALE-Sim 3](https://github.com/scalesim-project/SCALE-Sim), a public simulator
+of systolic arrays that shares no code with this project, and with the published figures of the chip team.
 
 ```sh
 make validate     # python -m benchmarks.validate_chip --write-docs
@@ -34,12 +34,12 @@ make validate     # python -m benchmarks.validate_chip --write-docs
 SCALE-Sim gets the chip's geometry: a weight-stationary array of 32 x 32, a scratchpad of 512 Ki elements for the image
 and one for the filters, each half filled while the other half is used, and results of 192 rows (the vector registers).
 It runs without a limit on DRAM bandwidth and states the bandwidth that it needs; its own bus model gives each operand a
-bus. Convolutions have one image. A product of m x k and k x n is named m x k x n. The estimate is the functional
-engine's, chip code is executed by the ISA engine, and both use BF16 and `chip.toml`.
+bus. Convolutions have one image. A product of m x k and k x n is named m x k x n. The chip's code is executed by the
+ISA engine, in BF16 and with `chip.toml`.
 
 Each cause below is computed from the shapes and the geometry (`benchmarks/validation/causes.py`), not fitted. The
-command fails if SCALE-Sim's figure and the causes miss a measured figure by more than 5 %. The last column of a table
-is what remains.
+command fails if SCALE-Sim's figure and the causes miss a measured figure by more than 5 %, or if the device reports
+other cycles for the layer's launch than its code takes. The column "unexplained" is what remains.
 """
 
 ARRAY = """
@@ -52,7 +52,7 @@ consecutive cycles, so that the array fills and drains once per launch. The RTL 
 
 Windows with few channels are loaded in runs of taps, and each run is rounded up to 32. 192 rows of results fit the
 vector registers, so each further block of rows pushes all weights again. A factor that the network computes is
-transposed by the array. In chip code, the first 32 pushes fill the weight buffer.
+transposed by the array. The first 32 pushes fill the weight buffer.
 """
 
 TRAFFIC = """
@@ -68,26 +68,10 @@ TIME = """
 
 Utilisation is the share of the array's multipliers that work, on average. SCALE-Sim's is that of the array alone, since
 it assumes the bandwidth in bytes per cycle of the fourth column. The chip sustains 4 bytes per cycle: its SDMA needs a
-quarter of the bytes in cycles, and 8 cycles per tile of 2 KiB. Some loads come in larger groups than the SDMA queues,
-and the core waits for them ([timing.md](../concepts/timing.md)); beside the other ones, the core computes. The busier
-one of the two sets the time of the estimate; where weights come panel by panel, the core's work on the last panel
-follows the last load. The last column is the share of the estimate that remains: launch, first load, last store.
-"""
-
-CODE = f"""
-## Chip code against the estimate
-
-The layers whose executed chip code takes 5 % more or less than the estimate. The estimate assumes that transfers and
-products overlap except for one step. The columns were measured:
-
-- Queue: an SDMA engine queues 8 transfers, and a ninth stalls the program, products included. The same code ran on a
-  chip file with `sdma.queue_depth` of {DEEP_QUEUE}; the column is the difference.
-- Busiest unit: in that run, the larger of packets and bus cycles, minus the estimate's busiest unit. It is negative
-  where the estimate lets the core wait for all of an image, of which the code loads later lines under products, and
-  where the two SDMA engines hide each other's setup, 8 cycles per tile.
-- No overlap: the rest of that run, in which the bus is idle, or no packet issues where packets are the bound. The first
-  weights are loaded before the first product, and images are loaded while the first column tiles are computed, so that
-  later ones leave the bus idle. A product of one block loads, computes and stores one after the other.
+quarter of the bytes in cycles, and 8 cycles per tile of 2 KiB, which its two engines hide from each other. The core
+issues packets beside it. The last two columns are the shares of the cycles in which the bus moves bytes and in which
+the core issues: a layer whose bus is busy throughout is bound by DRAM. The device reports the cycles of its launch,
+which have the overhead of a launch.
 """
 
 PUBLISHED = """
@@ -100,25 +84,21 @@ The figures of the chip's own tool chain are from its public repositories, for t
 
 @dataclass
 class Comparison:
-    """One layer. deep: its chip code with a deep SDMA queue, where time differs from the estimate."""
+    """One layer."""
 
     layer: Layer
     there: dict[str, Any]
     here: Measured
-    estimate: Row
-    executed: Row
+    array: Row
     traffic: Row
-    busiest: float  # cycles of the estimate's busiest unit
-    deep: dict[str, int] | None = None
 
 
 def page(networks: dict[str, list[Comparison]], published: bool) -> str:
     """The whole page; without the published figures if not asked for, which takes another minute."""
     every = [(name.partition(" ")[0], c) for name, found in networks.items() for c in found]
-    text = INTRO + ARRAY + "\n" + array_table(every) + "\n" + TRAFFIC + "\n" + traffic_table(every) + "\n"
+    text = INTRO + ARRAY + "\n" + causes_table(every, lambda c: c.array) + "\n"
+    text += TRAFFIC + "\n" + causes_table(every, lambda c: c.traffic) + "\n"
     text += TIME + "\n" + time_table(every) + "\n"
-    if any(c.deep for _, c in every):
-        text += CODE + "\n" + code_table(every) + "\n"
     return text + (PUBLISHED + published_table() + "\n" if published else "")
 
 
@@ -134,75 +114,43 @@ def lines(every: Iterable[tuple[str, Comparison]], cells: Any) -> list[list[str]
     return [[f"{network} {c.layer.name}", *cells(c)] for network, c in every]
 
 
-def array_table(every: list[tuple[str, Comparison]]) -> str:
+def causes_table(every: list[tuple[str, Comparison]], row: Callable[[Comparison], Row]) -> str:
+    """Of cycles or bytes: SCALE-Sim's, each cause, the code's, and what remains."""
+
     def cells(c: Comparison) -> list[str]:
-        *more, first = c.executed.causes.values()
-        worst = max(c.estimate.residual, c.executed.residual, key=abs)
-        return [
-            number(c.estimate.scale_sim),
-            *map(number, more),
-            number(c.here.array),
-            number(first),
-            number(c.here.code_array),
-            percent(worst),
-        ]
+        found = row(c)
+        numbers = (found.scale_sim, *found.causes.values(), found.measured)
+        return [*map(number, numbers), percent(found.residual)]
 
-    *more, first = every[0][1].executed.causes
-    return table(lines(every, cells), ["layer", "SCALE-Sim", *more, "estimate", first, "chip code", "unexplained"])
-
-
-def traffic_table(every: list[tuple[str, Comparison]]) -> str:
-    def cells(c: Comparison) -> list[str]:
-        return [
-            number(c.traffic.scale_sim),
-            *map(number, c.traffic.causes.values()),
-            number(c.here.bytes),
-            percent(c.traffic.residual),
-            number(c.here.code_bytes),
-            f"{c.here.code_bytes / c.here.bytes - 1:+.1%}",
-        ]
-
-    names = list(every[0][1].traffic.causes)
-    return table(
-        lines(every, cells), ["layer", "SCALE-Sim", *names, "estimate", "unexplained", "chip code", "to the estimate"]
-    )
+    return table(lines(every, cells), ["layer", "SCALE-Sim", *row(every[0][1]).causes, "chip code", "unexplained"])
 
 
 def time_table(every: list[tuple[str, Comparison]]) -> str:
     def cells(c: Comparison) -> list[str]:
         cycles, here = c.there["cycles"], c.here
-        full = c.layer.macs / MULTIPLIERS
         return [
             number(cycles),
             percent(c.there["utilisation"]),
             f"{c.traffic.scale_sim / cycles:.1f}",
             number(here.cycles),
-            percent(full / here.cycles),
-            number(round(here.waits)),
-            "SDMA" if here.sdma - here.waits > here.code_packets else "core",
-            number(here.code_cycles),
-            percent(full / here.code_cycles),
-            percent(1 - c.busiest / here.cycles),
+            number(here.reported),
+            percent(c.layer.macs / MULTIPLIERS / here.cycles),
+            percent(min(1, here.bus / here.cycles)),
+            percent(here.packets / here.cycles),
         ]
 
-    use = "utilisation"
-    head = ["layer", "SCALE-Sim", use, "bytes per cycle", "estimate", use, "waits", "busiest", "chip code", use, "rest"]
+    head = [
+        "layer",
+        "SCALE-Sim",
+        "utilisation",
+        "bytes per cycle",
+        "chip code",
+        "reported",
+        "utilisation",
+        "bus",
+        "core",
+    ]
     return table(lines(every, cells), head)
-
-
-def code_table(every: list[tuple[str, Comparison]]) -> str:
-    def cells(c: Comparison) -> list[str]:
-        here, deep = c.here, c.deep
-        assert deep is not None
-        busiest = round(max(deep["packets"], deep["bus"]) - c.busiest)
-        queue = here.code_cycles - deep["cycles"]
-        rest = deep["cycles"] - here.cycles - busiest
-        difference = f"{here.code_cycles / here.cycles - 1:+.0%}"
-        limit = "packets" if deep["packets"] > deep["bus"] else "bus"
-        return [number(here.cycles), *map(number, (queue, busiest, rest)), number(here.code_cycles), difference, limit]
-
-    head = ["layer", "estimate", "queue", "busiest unit", "no overlap", "chip code", "difference", "bound by"]
-    return table(lines([(n, c) for n, c in every if c.deep], cells), head)
 
 
 class Basic(torch.nn.Sequential):

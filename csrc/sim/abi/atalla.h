@@ -124,7 +124,7 @@ typedef struct atalla_launch_desc {
   int64_t iparams[ATALLA_MAX_PARAMS];
   double fparams[ATALLA_MAX_FLOATS];
   uint32_t charge;  // 1.6: what charge_create gave: the launch is charged that; 0: what the model of the chip says
-  uint32_t reserved;
+  uint32_t constants;  // 1.6: bit k: operand k has the same bytes at each launch, so that code may have reordered them
   atalla_operand operands[ATALLA_MAX_OPERANDS];  // only the first n_operands are read
 } atalla_launch_desc;
 

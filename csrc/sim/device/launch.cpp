@@ -313,6 +313,7 @@ void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, 
   add(desc.compute_dtype);
   add(desc.cores);
   add(desc.charge);
+  add(desc.constants);
   add(resident);
   constexpr int kDrawn = 2;  // seed and offset
   for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) add(desc.iparams[k]);

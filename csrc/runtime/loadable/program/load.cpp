@@ -184,6 +184,7 @@ void MethodImage::add_launch(const View& view, const Instruction& r, std::byte* 
       std::copy(std::begin(shape.sizes), std::end(shape.sizes), operand.sizes);
       std::copy(std::begin(shape.strides), std::end(shape.strides), operand.strides);
       place(view, record.storage, shape.placed(record.byte_offset), &operand.addr);
+      if (view.storages[record.storage].space == Space::kWeights) desc->constants |= 1u << k;
     }
   }
 }

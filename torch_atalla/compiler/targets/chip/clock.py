@@ -148,6 +148,8 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
             made.append(None)
         else:
             made.append(_operand(program, item, dtype, number < desc.n_outputs))
+            if desc.constants >> number & 1:
+                _make_constant(program)
     inputs = made[desc.n_outputs :]
     if not words:
         inputs += [None] * (len(contract(name).inputs) - len(inputs))
@@ -171,6 +173,12 @@ def _operand(program: LinearProgram, item: Any, dtype: torch.dtype, written: boo
     whole = Operand(number, 0, (elements,), (1,), dtype) if first else operand
     (program.outputs if written else program.inputs).append(Port(f"operand{number}", whole))
     return operand
+
+
+def _make_constant(program: LinearProgram) -> None:
+    """The operand that was added last, which code has in its own layout."""
+    port, buffer = program.inputs.pop(), program.buffers[-1]
+    program.buffers[-1] = replace(buffer, kind=BufferKind.CONSTANT, tensor=_example(port.operand, 0))
 
 
 def _given(parameters: list[Any]) -> tuple[Any, ...]:
