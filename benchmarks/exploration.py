@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""64 variants of the chip with three networks: `python -m benchmarks.exploration [--dask] [--write-docs]`.
+"""16 variants of the chip with three networks: `python -m benchmarks.exploration [--dask] [--write-docs]`.
 
 Prints the seconds that the study takes, and its best variants. The page is build/exploration/study.html, whose picture
 test/ecosystem/test_explore.py takes.
@@ -29,10 +29,9 @@ FOLDER = ROOT / "build/exploration"
 DOCS = ROOT / "docs/guides/explore.md"
 NETWORKS = ("minilm", "gpt", "resnet18")
 VARY = {
-    "array.rows": "16,32,64,128",
+    "array.rows": "32,64",
     "dram.preset": "ddr4_3200,lpddr4_3200,lpddr5_6400,hbm2_2000",
-    "scratchpad.bytes": "1048576,4194304",
-    "compile.weights": "float32,int8",
+    "sdma.queue_depth": "8,64",
 }
 
 

@@ -75,10 +75,10 @@ def fallback_forbidden():
 
 @pytest.fixture(autouse=True)
 def unseen_launches():
-    """What a test has launched, and no clock was read after, takes what the model says: a later test that reads one
+    """What a test has launched, and no clock was read after, takes what the roofline says: a later test that reads one
     would have to generate the code of all that the process has launched."""
     yield
     if torch_atalla.chip.get_clock() == "code" and torch_atalla._C.is_open(0):
-        torch_atalla.charges.use_clock("model")
+        torch_atalla.charges.use_clock("roofline")
         torch_atalla._C.counters(0)
         torch_atalla.charges.use_clock("code")

@@ -15,9 +15,9 @@ from .driver.extension import _C
 if TYPE_CHECKING:
     from .driver import c_abi
 
-CLOCKS = ("code", "model")
+CLOCKS = ("code", "roofline")
 reasons: dict[str, str] = {}  # by kernel, why the latest kind of launch that was asked about has no code
-_clock = ["model"]
+_clock = ["roofline"]
 
 
 def current_clock() -> str:
@@ -38,7 +38,7 @@ def use_clock_of_environment() -> None:
     """Use the clock that ATALLA_CLOCK names, by default "code"; another name gives a warning."""
     name = os.environ.get("ATALLA_CLOCK") or "code"
     if name not in CLOCKS:
-        warnings.warn(f"ATALLA_CLOCK: expected code or model, got {name}; using code", stacklevel=2)
+        warnings.warn(f"ATALLA_CLOCK: expected code or roofline, got {name}; using code", stacklevel=2)
         name = "code"
     use_clock(name)
 

@@ -61,10 +61,10 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
         name: "code" (default): a launch takes what its generated code takes. The code of each kind of launch is
             generated and run once, in about 10 ms and the time of the run, when somebody looks at a clock: counters,
             events, a profiler. A process that never looks generates none. In other dtypes than bfloat16, cycles are
-            those of bfloat16 times the ratio of the elements' bytes. "model": the chip's model of launches
-            (docs/concepts/timing.md), an estimate without their code, which also tells launches without code: random
-            numbers, quantized products. `telemetry.counters()` gives the cycles that an assumption or the model tells
-            as `assumed_cycles`.
+            those of bfloat16 times the ratio of the elements' bytes. "roofline": what the launch would take at the
+            chip's full rates, if each of its operands passed the bus once (docs/concepts/timing.md), a bound from
+            below. It also tells launches without code: random numbers, quantized products.
+            `telemetry.counters()` gives the cycles that an assumption or the roofline tells as `assumed_cycles`.
 
     Launches of a loadable that has Atalla code take what that code takes in any case. ATALLA_CLOCK names the clock that
     a process begins with. Raises ValueError for another name, RuntimeError if the device library cannot ask for code.
@@ -82,18 +82,18 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
 
 
 def get_clock() -> str:
-    """Return what tells the cycles of launches: "code" or "model"."""
+    """Return what tells the cycles of launches: "code" or "roofline"."""
     return current_clock()
 
 
 def unknown_costs() -> dict[str, str]:
-    """Return why the clock "code" has left launches to the model, by kernel."""
+    """Return why the clock "code" has left launches to the roofline, by kernel."""
     return dict(reasons)
 
 
 def _set_clock(name: str) -> None:
     if name not in CLOCKS:
-        raise ValueError(f'chip.clock: expected "code" or "model", got {name!r}')
+        raise ValueError(f'chip.clock: expected "code" or "roofline", got {name!r}')
     if name == current_clock():
         return
     if not _C.takes_charge_provider():

@@ -26,7 +26,7 @@ class Cost:
 def measure(call: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[Cost, torch.Tensor]:
     """Of the third call: the first one may upload constants. By the model of launches: no code converts bytes to
     numbers on the vector unit."""
-    with torch.no_grad(), torch_atalla.fallback.mode("error"), torch_atalla.chip.clock("model"):
+    with torch.no_grad(), torch_atalla.fallback.mode("error"), torch_atalla.chip.clock("roofline"):
         for _ in range(3):
             torch.atalla.synchronize()
             torch_atalla.telemetry.reset()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 from unittest import mock
 
@@ -18,10 +17,9 @@ from torch.testing._internal.common_utils import TestCase, instantiate_parametri
 import torch_atalla
 from torch_atalla.compiler import compile_program
 from torch_atalla.compiler.file.report import make_report
-from torch_atalla.compiler.schedule import Work, decide, verify_schedule
+from torch_atalla.compiler.schedule import decide, verify_schedule
 from torch_atalla.compiler.schedule.decide import Decisions
 from torch_atalla.compiler.schedule.plan import plan_memory
-from torch_atalla.driver import c_abi
 from torch_atalla.loadable.errors import NotNativeError
 from torch_atalla.loadable.report import LoadableReport
 
@@ -29,25 +27,6 @@ from torch_atalla.loadable.report import LoadableReport
 def rounded(nbytes: int, to: int = 512) -> int:
     """As the caching allocator counts a block."""
     return -(-nbytes // to) * to
-
-
-def work_of(launch, geometry=None) -> Work:
-    """Counts of a launch whose operands are all streamed once."""
-    operands = (*launch.outputs, *launch.inputs)
-    sizes = tuple(4 * operand.sizes[0] for operand in operands)
-    raw = c_abi.atalla_launch_work(ctypes.sizeof(c_abi.atalla_launch_work), written=1, parts=max(1, sizes[0] // 4096))
-    raw.vector_ops, raw.bytes_read, raw.bytes_written = sizes[0] // 128 + 1, sum(sizes[1:]), sizes[0]
-    raw.operand_bytes[: len(sizes)] = sizes
-    return Work(
-        raw=raw,
-        parts=raw.parts,
-        working_bytes=0,
-        bytes_read=raw.bytes_read,
-        bytes_written=raw.bytes_written,
-        operand_bytes=sizes,
-        block_bytes=(0,) * len(sizes),
-        written=1,
-    )
 
 
 class TestPlanAndDevice(TestCase):
@@ -120,13 +99,13 @@ class TestScratchpads(TestCase):
         kept = frozenset(buffer for slot in plan.slots for buffer in slot.buffers)
         decisions = Decisions(kept, (1,) * len(program.instructions))
         chip = replace(model_of(2), scratchpad_bytes=2048)
-        schedule = decide(program, plan, chip, measure=work_of, decisions=decisions)
-        verify_schedule(program, schedule, chip, work_of)
+        schedule = decide(program, plan, chip, decisions)
+        verify_schedule(program, schedule, chip)
         self.assertLessEqual(schedule.peak_bytes(), schedule.page_bytes())
         self.assertLessEqual(schedule.page_bytes(), chip.pad_bytes)
         self.assertGreater(len(schedule.residents), 0)
         wide = replace(chip, scratchpad_bytes=1 << 20)
-        everything = decide(program, plan, wide, measure=work_of, decisions=decisions)
+        everything = decide(program, plan, wide, decisions)
         self.assertEqual(len(everything.residents), len(plan.slots))
 
 

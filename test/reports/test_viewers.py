@@ -72,7 +72,7 @@ def test_utilisation_counters_add_up_to_the_busy_cycles() -> None:
 def test_scratchpad_counter_follows_what_launches_occupy() -> None:
     x = torch.randn(64, 64, device="atalla")
     torch.atalla.synchronize()
-    with torch_atalla.chip.clock("model"), Recording() as recording:
+    with torch_atalla.chip.clock("roofline"), Recording() as recording:
         (x @ x).relu()
     (device,) = [device for device in recording.devices if device.work]
     product, relu = [w for w in device.work if w.kind == "launch"]

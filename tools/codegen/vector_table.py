@@ -6,20 +6,17 @@ from __future__ import annotations
 import json
 
 from .model import Pointwise
-from .pointwise import FAULTING, calls, counts
+from .pointwise import FAULTING, calls
 
 MAX_SOURCES = 4  # kProgramSources of csrc/sim/kernels/pointwise/vector_program.h
 
 
 def row(p: Pointwise) -> dict:
-    vector, exp = counts(p)
     return {
         "inputs": [i.type for i in p.inputs],
         "result": p.results[0],
         "dtypes": list(p.dtypes),
         "integers_fault": not FAULTING.isdisjoint(calls(p.formulas.get("integer", ""))),
-        "vector_ops": vector,
-        "exp_ops": exp,
     }
 
 

@@ -23,7 +23,7 @@ SETTINGS = {
     "ATALLA_DEVICE_COUNT": "the chip configuration's",
     "ATALLA_DRAM_BYTES": "the chip configuration's",
     "ATALLA_CHIP_CONFIG": "the built-in chip.toml",
-    "ATALLA_CLOCK": "model",
+    "ATALLA_CLOCK": "code",
     "ATALLA_NUM_THREADS": "all cores",
     "ATALLA_ISA": "the best there is",
     "ATALLA_LAPACK": "PyTorch's library",

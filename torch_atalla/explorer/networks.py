@@ -37,7 +37,7 @@ class Network:
                 raise ValueError(f"{self.path} is compiled already; options of the compiler need a .pt2 file")
             return Path(self.path).read_bytes()
         options = dict(options)
-        if options.pop("engine", "functional") == "isa":
+        if options.pop("engine", "functional" if "weights" in options else "isa") == "isa":
             return self._with_code(chip, options)
         exported = _program(self.path)
         compiled = plan_lowered(_lowered(self.path, *sorted(options.items())), _options(options), chip=chip)

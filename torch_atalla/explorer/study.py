@@ -45,7 +45,9 @@ def explore(
             path of a loadable (.atl); or several by name. All but loadables are compiled for each variant.
         vary: values by parameter: those of the chip file ("array.rows": [16, 32]; `python -m torch_atalla info` prints
             them), and "compile.optimize", "compile.weights" and "compile.engine", options of save_loadable. With the
-            engine "isa", programs are converted to bfloat16, and cycles are those of their Atalla code on the variant.
+            engine "isa", the default, programs are converted to bfloat16, and cycles are those of their Atalla code on
+            the variant. With "functional", the default where weights vary, and for loadables without code, they are a
+            bound from below: the chip at its full rates ("roofline").
         args: example inputs of a module.
         objective: what is to be small: "cycles", "seconds" of simulated time, "joules", "area" of the chip in mm2,
             "error" against the CPU's results. Of several networks, cycles, seconds and joules are added up, and the

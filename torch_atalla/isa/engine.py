@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -99,16 +100,19 @@ def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
 
 
 class Code:
-    """A program decoded by the engine; may be run many times. `device`: a handle of the device ABI, 0 for none."""
+    """A program decoded by the engine; may be run many times. chip: a handle of the device ABI whose chip it is for, 0
+    for the built-in one, or the text of a chip file."""
 
-    def __init__(self, program: Program, device: int = 0):
+    def __init__(self, program: Program, chip: int | str = 0):
         self.program = program
         self._library = lib.library()
         code = program.encode()
         self.handle = ctypes.c_void_p()
-        self._library.check(
-            self._library.api.program_create(device, code.ctypes.data, len(code), ctypes.byref(self.handle))
-        )
+        api, given = self._library.api, (code.ctypes.data, len(code), ctypes.byref(self.handle))
+        if isinstance(chip, str):
+            self._library.check(api.program_create_for(chip.encode(), *given))
+        else:
+            self._library.check(api.program_create(chip, *given))
 
     def __del__(self) -> None:
         handle, self.handle = getattr(self, "handle", None), ctypes.c_void_p()
@@ -132,7 +136,8 @@ class Machine:
 
     memory: address -> array or bytes, put into DRAM beside the program's data. device: None for a machine with
     `dram_bytes` of its own, an ordinal for DRAM and scratchpads of that device (addresses from its DRAM's base). chip:
-    of a machine with its own DRAM, the ordinal of the device whose chip it has; None for the built-in chip.
+    of a machine with its own DRAM, the ordinal of the device whose chip it has, or the text of a chip file; None for
+    the built-in chip.
     array: computes lw.vi and gemm.vv instead of the engine; cycles stay the cycle model's. cores: so many run the
     program; of several, each has its number in x18 and theirs in x19, and what can be read is core 0's.
     """
@@ -149,21 +154,23 @@ class Machine:
         dram_timing: str = "specified",
         dram_bytes: int = DEFAULT_DRAM_BYTES,
         device: int | None = None,
-        chip: int | None = None,
+        chip: int | str | None = None,
         array: Array | None = None,
         cores: int = 1,
     ):
         self._library = lib.library()
-        handle, pad_bytes = 0, _BUILTIN_SCRATCHPAD_BYTES
-        self.array_size = (32, 32)
+        known: int | str = 0
+        pad_bytes, self.array_size = _BUILTIN_SCRATCHPAD_BYTES, (32, 32)
         like = chip if device is None else device
-        if like is not None:
+        if isinstance(like, str):
+            pad_bytes, self.array_size, known = *_sizes_of(like), like
+        elif like is not None:
             properties = _C.properties(like)
-            handle, pad_bytes = _device_handle(like), properties["scratchpad_bytes"]
+            known, pad_bytes = _device_handle(like), properties["scratchpad_bytes"]
             self.array_size = (properties["array_rows"], properties["array_columns"])
         self._pad_rows = pad_bytes // 64
-        self.code = program if isinstance(program, Code) else Code(program, handle)
-        handle = 0 if device is None else handle
+        self.code = program if isinstance(program, Code) else Code(program, known)
+        handle = 0 if device is None else known
         self.program = self.code.program
         self.stop = "budget"
         start = entry if isinstance(entry, int) else self.program.entry(entry)
@@ -388,7 +395,7 @@ def run(
     dram_timing: str = "specified",
     dram_bytes: int = DEFAULT_DRAM_BYTES,
     max_packets: int = 0,
-    chip: int | None = None,
+    chip: int | str | None = None,
     array: Array | None = None,
     cores: int = 1,
 ) -> Result:
@@ -405,6 +412,13 @@ def run(
     if machine.run(max_packets) != "halted":
         raise ExecutionError(f"the program has not ended after {max_packets} packets", "ATALLA_ERR_FAULT_KERNEL")
     return Result(machine, machine.stats())
+
+
+def _sizes_of(chip: str) -> tuple[int, tuple[int, int]]:
+    """Bytes of a scratchpad, and rows and columns of the array."""
+    tables = tomllib.loads(chip)
+    array = tables["array"]
+    return tables["scratchpad"]["bytes"]["value"], (array["rows"]["value"], array["columns"]["value"])
 
 
 def _device_handle(ordinal: int) -> int:

@@ -5,17 +5,10 @@
 #include "runtime/device/error.h"
 
 namespace atalla::runtime {
-namespace {
-
-constexpr uint32_t kSinceMinor = 6;  // of the schedule ABI
-
-}  // namespace
-
 atalla_energy launch_energy(atalla_device device, const atalla_launch_desc& desc, size_t desc_bytes) {
   atalla_energy energy{};
   const atalla_schedule_api* schedule = schedule_api();
-  if (schedule != nullptr && schedule->abi_minor >= kSinceMinor)
-    check(schedule->launch_energy(device, &desc, desc_bytes, &energy));
+  if (schedule != nullptr) check(schedule->launch_energy(device, &desc, desc_bytes, &energy));
   return energy;
 }
 

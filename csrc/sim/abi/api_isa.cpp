@@ -97,20 +97,32 @@ atalla_status device_find(int32_t ordinal, atalla_device* device, atalla_addr* b
   });
 }
 
+atalla_status add_program(const ChipConfig& config, const void* code, uint64_t bytes, atalla_isa_program* program) {
+  if (program == nullptr || (code == nullptr && bytes != 0)) return null_argument("code or program");
+  if (bytes % isa::kPacketBytes != 0 || bytes / isa::kPacketBytes > kMaxPackets) {
+    return set_error(ATALLA_ERR_FORMAT, "a program of %llu bytes; expected a multiple of 20, at most 2^26 packets",
+                     static_cast<unsigned long long>(bytes));
+  }
+  const auto packets = static_cast<uint32_t>(bytes / isa::kPacketBytes);
+  auto made = std::make_shared<const isa::Program>(static_cast<const uint8_t*>(code), packets, config);
+  *program = to_handle<atalla_isa_program>(programs().add(std::move(made)));
+  return ATALLA_OK;
+}
+
 atalla_status program_create(atalla_device device, const void* code, uint64_t bytes, atalla_isa_program* program) {
   return guarded([&]() -> atalla_status {
-    if (program == nullptr || (code == nullptr && bytes != 0)) return null_argument("code or program");
-    if (bytes % isa::kPacketBytes != 0 || bytes / isa::kPacketBytes > kMaxPackets) {
-      return set_error(ATALLA_ERR_FORMAT, "a program of %llu bytes; expected a multiple of 20, at most 2^26 packets",
-                       static_cast<unsigned long long>(bytes));
-    }
     return with_optional_device(number(device), [&](Device* d) -> atalla_status {
-      const ChipConfig& config = d != nullptr ? d->config() : builtin_chip_config();
-      const auto packets = static_cast<uint32_t>(bytes / isa::kPacketBytes);
-      auto made = std::make_shared<const isa::Program>(static_cast<const uint8_t*>(code), packets, config);
-      *program = to_handle<atalla_isa_program>(programs().add(std::move(made)));
-      return ATALLA_OK;
+      return add_program(d != nullptr ? d->config() : builtin_chip_config(), code, bytes, program);
     });
+  });
+}
+
+atalla_status program_create_for(const char* chip, const void* code, uint64_t bytes, atalla_isa_program* program) {
+  return guarded([&]() -> atalla_status {
+    if (chip == nullptr) return null_argument("chip");
+    ChipConfig config;
+    if (const atalla_status status = parse_chip_config(chip, "chip file", &config)) return status;
+    return add_program(config, code, bytes, program);
   });
 }
 
@@ -251,6 +263,7 @@ constexpr atalla_isa_api kApi = {
     .unit_name = isa::unit_name,
     .stall_name = isa::stall_name,
     .machine_set_array = machine_set_array,
+    .program_create_for = program_create_for,
 };
 
 }  // namespace

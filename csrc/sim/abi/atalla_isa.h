@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ATALLA_ISA_ABI_MAJOR 1u
-#define ATALLA_ISA_ABI_MINOR 7u
+#define ATALLA_ISA_ABI_MINOR 8u
 
 typedef struct atalla_isa_program_s* atalla_isa_program;
 typedef struct atalla_isa_machine_s* atalla_isa_machine;
@@ -165,6 +165,9 @@ typedef struct atalla_isa_api {
   // Since minor 2. Computes lw.vi and gemm.vv with another array, just reset, from the first packet on. The machine
   // must not have run. The struct is copied; what it points to must outlive the machine. Cycles stay the cycle model's.
   atalla_status (*machine_set_array)(atalla_isa_machine, const atalla_isa_array*);
+  // Since minor 8. As program_create, for a chip of whose file `chip` is the text. ATALLA_ERR_CONFIG for a file that
+  // device_open refuses.
+  atalla_status (*program_create_for)(const char* chip, const void* code, uint64_t bytes, atalla_isa_program*);
 } atalla_isa_api;
 
 // ATALLA_ERR_VERSION for another major version.

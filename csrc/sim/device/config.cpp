@@ -120,46 +120,6 @@ constexpr RealField kReals[] = {
 
 }  // namespace
 
-atalla_geometry ChipConfig::geometry() const {
-  return {.struct_size = sizeof(atalla_geometry),
-          .vector_lanes = static_cast<uint32_t>(vector_lanes),
-          .array_rows = static_cast<uint32_t>(array_rows),
-          .array_columns = static_cast<uint32_t>(array_columns),
-          .scratchpad_bytes = scratchpad_bytes,
-          .sdma_tile_rows = static_cast<uint32_t>(sdma_tile_rows),
-          .sdma_tile_columns = static_cast<uint32_t>(sdma_tile_columns),
-          .sdma_element_bytes = static_cast<uint32_t>(sdma_element_bytes),
-          .bus_width_bytes = static_cast<uint32_t>(bus_width_bytes),
-          .sdma_queue_depth = static_cast<uint32_t>(sdma_queue_depth),
-          .vector_occupancy_cycles = static_cast<uint32_t>(vector_occupancy_cycles),
-          .array_latency_cycles = static_cast<uint32_t>(array_latency_cycles)};
-}
-
-atalla_status check_geometry(const atalla_geometry& geometry) {
-  const struct {
-    const char* key;
-    uint64_t value;
-  } numbers[] = {{"vector.lanes", geometry.vector_lanes},
-                 {"array.rows", geometry.array_rows},
-                 {"array.columns", geometry.array_columns},
-                 {"scratchpad.bytes", geometry.scratchpad_bytes},
-                 {"sdma.tile_rows", geometry.sdma_tile_rows},
-                 {"sdma.tile_columns", geometry.sdma_tile_columns},
-                 {"sdma.element_bytes", geometry.sdma_element_bytes},
-                 {"bus.width_bytes", geometry.bus_width_bytes},
-                 {"sdma.queue_depth", geometry.sdma_queue_depth},
-                 {"vector.occupancy_cycles", geometry.vector_occupancy_cycles}};
-  for (const auto& [key, value] : numbers) {
-    for (const IntegerField<ChipConfig>& field : kIntegers) {
-      if (strcmp(field.key, key) == 0 && (value < field.low || value > field.high)) {
-        return set_error(ATALLA_ERR_ARGUMENT, "%s is %" PRIu64 "; expected %" PRIu64 " to %" PRIu64, key, value,
-                         field.low, field.high);
-      }
-    }
-  }
-  return ATALLA_OK;
-}
-
 atalla_status parse_chip_config(std::string_view text, const char* where, ChipConfig* config) {
   TomlDocument document;
   std::string error;

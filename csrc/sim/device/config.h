@@ -121,8 +121,6 @@ struct ChipConfig {
   uint64_t area_sram_byte = 0;
   uint64_t area_scalar_core = 0;
 
-  // The parameters that determine the costs of kernels.
-  atalla_geometry geometry() const;
   CacheParameters instruction_cache() const {
     return {instruction_cache_bytes, instruction_cache_line_bytes, instruction_cache_ways,
             instruction_cache_miss_cycles};
@@ -142,9 +140,6 @@ inline uint64_t scratchpad_accesses(uint64_t banks, uint64_t rows, uint64_t byte
       std::bit_ceil(std::max<uint64_t>(1, (std::min(bytes, kRowBytes) * banks + kRowBytes - 1) / kRowBytes));
   return rows / banks * words + std::min(rows % banks, words);
 }
-
-// ATALLA_ERR_ARGUMENT unless the numbers are those that a chip file may have.
-atalla_status check_geometry(const atalla_geometry& geometry);
 
 // Parses and checks `text`; `where` names it in errors. ATALLA_ERR_CONFIG with the line and the reason for malformed
 // text, unknown, missing or repeated parameters, a parameter without source, and values outside their range.

@@ -21,7 +21,6 @@ Device::Device(int32_t ordinal, ChipConfig config, std::string config_text)
       config_text_(std::move(config_text)),
       timing_(config_),
       energy_(config_),
-      geometry_(config_.geometry()),
       telemetry_(config_.telemetry_records, energy_) {}
 
 atalla_status Device::open(uint64_t dram_bytes) {

@@ -40,7 +40,6 @@ class Device {
   const KernelTable& kernels() const { return kernels_; }
   const Timing& timing() const { return timing_; }
   const EnergyModel& energy() const { return energy_; }
-  const atalla_geometry& geometry() const { return geometry_; }
   // The scratchpads as memory for operands: one after the other, in addresses of their own.
   const Dram& pads() const { return pads_; }
   Telemetry& telemetry() { return telemetry_; }
@@ -69,7 +68,6 @@ class Device {
   KernelTable kernels_ = kernel_table();
   Timing timing_;
   EnergyModel energy_;
-  atalla_geometry geometry_;
   Telemetry telemetry_;
   Dram dram_;
   Dram pads_;

@@ -256,37 +256,11 @@ inline uint32_t resident_operands(const Device& device, const atalla_launch_desc
   return resident;
 }
 
-// The launch's time and bytes where its operands lie, on its cores. Completes *cost and *events.
-Charge time_of(const Device& device, const atalla_launch_desc& desc, Cost* cost, EnergyEvents* events) {
-  const uint32_t resident = resident_operands(device, desc);
-  const uint64_t cores = std::clamp<uint64_t>(desc.cores, 1, device.timing().cores());
-  const KernelTraits& traits = traits_of(desc.kernel);
-  const uint64_t pads = std::min<uint64_t>(device.pads().size(), UINT32_MAX);
-  // The cost alone determines the time of tiles that come one by one and of which each beat takes the same time.
-  const bool plain = resident == 0 && cores == 1 && !device.timing().has_banks() && !device.timing().has_limits();
-  if (plain && (traits.elementwise || traits.lookup || traits.concatenation)) [[likely]] {
-    Charge charge = device.timing().launch(*cost);
-    charge.scratchpad_bytes = static_cast<uint32_t>(std::min(working_bytes(*cost, traits, desc.n_operands), pads));
-    device.energy().move(cost->bytes_read, cost->bytes_written, 1, events);
-    return charge;
-  }
-  atalla_launch_work work{};
-  detail_work(traits, desc, *cost, &work);
-  Charge charge = device.timing().launch(work, resident, cores, &cost->bytes_read, &cost->bytes_written);
-  charge.scratchpad_bytes = occupied_bytes(desc, work, resident, pads);
-  device.energy().move(cost->bytes_read, cost->bytes_written, std::min(cores, work.parts), events);
-  if (charge.dram_femtojoules != 0) {
-    events->stream_bytes_read = events->stream_bytes_written = 0;
-    events->dram_femtojoules = charge.dram_femtojoules;
-  }
-  return charge;
-}
-
 atalla_status check_charge(const Device& device, const atalla_launch_desc& desc) {
   const uint32_t count = device.charges().count();
   if (desc.charge <= count) [[likely]]
     return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: charge %u; device %d has charges 1 to %u, and 0 stands for its model",
+  return set_error(ATALLA_ERR_ARGUMENT, "%s: charge %u; device %d has charges 1 to %u",
                    device.kernels()[desc.kernel].name, desc.charge, static_cast<int>(device.ordinal()), count);
 }
 
@@ -333,21 +307,27 @@ void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, 
   }
 }
 
-// By the model, which looks at what the descriptor says alone.
+// At the chip's full rates, by what the descriptor says alone.
 LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc) {
-  Cost cost(device.geometry());
-  device.kernels()[desc.kernel].cost(desc, cost);
-  EnergyEvents events = EnergyModel::computed(cost, desc.compute_dtype);
+  const ChipConfig& chip = device.config();
+  const Work work = work_of(chip, traits_of(desc.kernel), device.kernels()[desc.kernel], desc,
+                            resident_operands(device, desc));
+  EnergyEvents events = device.energy().computed(work, desc.compute_dtype);
+  device.energy().move(work.bytes_read, work.bytes_written, 1, &events);
+  const uint64_t tiles_under_way = 2 * uint64_t{desc.n_operands} * chip.sdma_tile_rows *
+                                    chip.sdma_tile_columns * chip.sdma_element_bytes;
   LaunchCharge charge;
-  charge.time = time_of(device, desc, &cost, &events);
-  charge.bytes_read = cost.bytes_read;
-  charge.bytes_written = cost.bytes_written;
-  charge.macs = cost.macs;
+  charge.time = device.timing().launch(work);
+  charge.time.scratchpad_bytes =
+      static_cast<uint32_t>(std::min({tiles_under_way, device.pads().size(), uint64_t{UINT32_MAX}}));
+  charge.bytes_read = work.bytes_read;
+  charge.bytes_written = work.bytes_written;
+  charge.macs = work.macs;
   charge.energy = device.energy().of(events);
   return charge;
 }
 
-// Of the model, or what its descriptor names.
+// What its descriptor names, or the assumption.
 LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) {
   return desc.charge != 0 ? device.charges()[desc.charge] : assumed_charge(device, desc);
 }
@@ -415,14 +395,11 @@ void record_program(Device& device, uint32_t stream, const atalla_launch_desc& d
   record(device, stream, desc, {charge}, clock);
 }
 
-atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
-                           atalla_launch_work* work) {
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, Work* work) {
   const KernelTable kernels = kernel_table();
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
-  Cost cost(chip);
-  kernels[whole->kernel].cost(*whole, cost);
-  detail_work(traits_of(whole->kernel), *whole, cost, work);
+  *work = work_of(builtin_chip_config(), traits_of(whole->kernel), kernels[whole->kernel], *whole, 0);
   return ATALLA_OK;
 }
 

@@ -39,8 +39,7 @@ const KindCharge* kind_of_launch(Device& device, const atalla_launch_desc* desc,
 void record_program(Device& device, uint32_t stream, const atalla_launch_desc& desc, const LaunchCharge& charge,
                     StreamClock* clock);
 
-// How much work the launch is; fills all of *work but struct_size.
-atalla_status measure_work(const atalla_geometry& chip, const atalla_launch_desc* desc, size_t desc_bytes,
-                           atalla_launch_work* work);
+// How much work the launch is on the built-in chip.
+atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, Work* work);
 
 }  // namespace atalla::sim

@@ -76,8 +76,7 @@ atalla_energy EnergyModel::priced(const EnergyEvents& e) const {
                     amount(e.stream_bytes_written, config_.dram_energy.write_fj) +
                     (amount(e.dram_activates, config_.dram.activate_pj) + amount(e.dram_reads, config_.dram.read_pj) +
                      amount(e.dram_writes, config_.dram.write_pj)) *
-                        kPico +
-                    e.dram_femtojoules);
+                        kPico);
   if (is_bus_) found.bus = clip(amount(e.moved_bytes, config_.energy_bus_beat) >> bus_shift_);
   found.network = clip(amount(e.network_link_bytes, config_.energy_network_link_byte) +
                        amount(e.network_router_bytes, config_.energy_router_byte));
@@ -96,7 +95,7 @@ atalla_energy EnergyModel::of(const EnergyEvents& e) const {
   const uint64_t counts = e.stream_bytes_read | e.stream_bytes_written | e.dram_activates | e.dram_reads |
                           e.dram_writes | e.moved_bytes | e.network_link_bytes | e.network_router_bytes |
                           e.touched_bytes | e.vector_ops | e.exp_ops | e.array_rows | e.packets | e.macs | e.link_bytes;
-  const bool fits = counts >> most_bits_ == 0 && e.dram_femtojoules >> 62 == 0;
+  const bool fits = counts >> most_bits_ == 0;
   return fits ? priced<uint64_t>(e) : priced<Wide>(e);
 }
 
@@ -118,15 +117,15 @@ void EnergyModel::move(uint64_t read, uint64_t written, uint64_t cores, EnergyEv
   events->network_router_bytes = clip(Wide{events->moved_bytes} * routers_[n] / (n * channels_));
 }
 
-EnergyEvents EnergyModel::computed(const Cost& cost, atalla_dtype dtype) {
+EnergyEvents EnergyModel::computed(const Work& work, atalla_dtype dtype) const {
   EnergyEvents events;
-  events.touched_bytes = clip(Wide{cost.bytes_read} + cost.bytes_written);
-  events.vector_ops = cost.vector_ops;
-  events.exp_ops = cost.exp_ops;
-  const bool pairs = cost.macs != 0 && std::max(cost.chip.array_rows, cost.chip.array_columns) > cost.chip.vector_lanes;
-  events.array_rows = clip((Wide{cost.array_rows} + cost.weight_rows) * (pairs ? 2 : 1));
-  events.packets = clip(Wide{cost.packets} + cost.vector_ops + cost.exp_ops + cost.array_rows + cost.weight_rows);
-  events.macs = cost.macs;
+  events.touched_bytes = clip(Wide{work.bytes_read} + work.bytes_written);
+  events.vector_ops = work.vector_ops;
+  events.exp_ops = work.exp_ops;
+  const bool pairs = work.macs != 0 && std::max(config_.array_rows, config_.array_columns) > config_.vector_lanes;
+  events.array_rows = clip((Wide{work.array_rows} + work.weight_rows) * (pairs ? 2 : 1));
+  events.packets = clip(Wide{work.packets} + work.vector_ops + work.exp_ops + work.array_rows + work.weight_rows);
+  events.macs = work.macs;
   events.mac_dtype = dtype;
   return events;
 }

@@ -21,7 +21,6 @@ struct EnergyEvents {
   uint64_t dram_activates = 0;  // of DRAM, access by access: rows opened, column accesses
   uint64_t dram_reads = 0;
   uint64_t dram_writes = 0;
-  uint64_t dram_femtojoules = 0;    // of accesses that are priced already
   uint64_t moved_bytes = 0;         // between DRAM and scratchpads
   uint64_t network_link_bytes = 0;  // of these, times the links that they pass
   uint64_t network_router_bytes = 0;
@@ -47,8 +46,8 @@ class EnergyModel {
   // Bytes that the SDMA engines of `cores` cores move between DRAM and the scratchpads, in streams of contiguous tiles:
   // each core the same share, and each memory channel.
   void move(uint64_t read, uint64_t written, uint64_t cores, EnergyEvents* events) const;
-  // The events of a launch that computes so much and whose operands, in DRAM or not, have the bytes of `cost`.
-  static EnergyEvents computed(const Cost& cost, atalla_dtype dtype);
+  // Of a launch of this work, but for what it moves.
+  EnergyEvents computed(const Work& work, atalla_dtype dtype) const;
 
  private:
   uint64_t mac_price(atalla_dtype dtype) const;

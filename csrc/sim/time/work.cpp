@@ -4,15 +4,11 @@
 #include <algorithm>
 
 #include "sim/abi/dtype.h"
-#include "sim/device/kernel_traits.h"
-#include "sim/time/code.h"
-#include "sim/time/layout.h"
-#include "sim/time/product_plan.h"
-#include "sim/time/timing.h"
 
 namespace atalla::sim {
 namespace {
 
+// Counts of shapes that no DRAM holds end here.
 constexpr uint64_t kMost = uint64_t{1} << 60;
 
 uint64_t times(uint64_t a, uint64_t b) {
@@ -20,126 +16,79 @@ uint64_t times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
 }
 
+uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+uint64_t size_at(const atalla_operand& operand, int dimension) {
+  if (dimension < 0 || dimension >= operand.ndim) return 1;
+  return static_cast<uint64_t>(std::max<int64_t>(0, operand.sizes[dimension]));
+}
+
 uint64_t elements(const atalla_operand& operand) {
   uint64_t count = 1;
-  for (int d = 0; d < operand.ndim; ++d) count = times(count, static_cast<uint64_t>(operand.sizes[d]));
+  for (int d = 0; d < operand.ndim; ++d) count = times(count, size_at(operand, d));
   return count;
 }
 
 // Broadcast dimensions count once.
-uint64_t stored_elements(const atalla_operand& operand) {
-  uint64_t count = 1;
-  for (int d = 0; d < operand.ndim; ++d)
-    if (operand.strides[d] != 0 || operand.sizes[d] == 0) count = times(count, static_cast<uint64_t>(operand.sizes[d]));
-  return count;
-}
-
 uint64_t stored_bytes(const atalla_operand& operand) {
-  return times(stored_elements(operand), dtype_size(operand.dtype));
+  uint64_t bytes = dtype_size(operand.dtype);
+  for (int d = 0; d < operand.ndim; ++d)
+    if (operand.strides[d] != 0 || operand.sizes[d] == 0) bytes = times(bytes, size_at(operand, d));
+  return bytes;
 }
 
-// Every operand of [first, end) passes the bus once, and the first takes what is left: a kernel that reads one of its
-// operands several times, or in part, does so with its first.
-void divide_bytes(const atalla_launch_desc& desc, int first, int end, uint64_t total, uint64_t* bytes) {
-  while (first < end && !in_memory(desc.operands[first])) ++first;
-  for (int k = end - 1; k > first; --k) {
-    if (!in_memory(desc.operands[k])) continue;
-    bytes[k] = std::min(total, stored_bytes(desc.operands[k]));
-    total -= bytes[k];
-  }
-  if (first < end) bytes[first] = total;
+// Of a tensor [*, k] with itself, of each element of the result.
+uint64_t product_terms(const atalla_operand& a) { return size_at(a, a.ndim - 1); }
+
+// Of a weight [co, c, *k], or packed as [panels, c, *k, columns].
+uint64_t window_terms(const atalla_operand& weight, uint64_t image_dimensions) {
+  const bool packed = weight.ndim > image_dimensions;
+  uint64_t terms = 1;
+  for (int d = 1; d < weight.ndim - (packed ? 1 : 0); ++d) terms = times(terms, size_at(weight, d));
+  return terms;
 }
 
-// What an operand that is read in blocks takes: all of it, or two blocks of half a scratchpad, the second of which is
-// loaded while the first is computed on.
-uint64_t blocks_of(const atalla_geometry& chip, uint64_t bytes) {
-  return bytes <= chip.scratchpad_bytes / 2 ? bytes : chip.scratchpad_bytes;
+// Pairs of queries and keys, of which causal attention has those up to the query.
+uint64_t attention_macs(const atalla_launch_desc& desc, bool causal) {
+  const atalla_operand *query = &desc.operands[desc.n_outputs], *key = query + 1, *value = query + 2;
+  const uint64_t l = size_at(*query, 2), s = size_at(*key, 2), whole = std::min(l, s);
+  const uint64_t below = times(whole, whole + 1) / 2 + times(l - whole, s);
+  const uint64_t heads = times(size_at(*query, 0), size_at(*query, 1));
+  return times(times(heads, causal ? below : times(l, s)), size_at(*query, 3) + size_at(*value, 3));
 }
 
-// A product of the matrices [first] and [first + 1]: columns are divided, so that each core reads all of the first; or
-// batches are, of which each core has its own.
-void describe_product(const atalla_geometry& chip, const atalla_launch_desc& desc, bool batches,
-                      atalla_launch_work* work) {
+uint64_t macs_of(const KernelTraits& traits, const atalla_launch_desc& desc) {
   const int first = desc.n_outputs;
+  if (desc.n_operands < first + 2) return 0;
   const atalla_operand &out = desc.operands[0], &a = desc.operands[first], &b = desc.operands[first + 1];
-  const uint64_t columns = out.ndim == 0 ? 1 : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
-  const bool batched = batches && out.ndim == 3 && out.sizes[0] > 1 && b.strides[0] != 0;
-  const uint64_t batch = batched ? static_cast<uint64_t>(out.sizes[0]) : 1;
-  work->block_bytes[first] = blocks_of(chip, stored_bytes(a) / batch);
-  work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(b) / batch);
-  work->parts = batched ? batch : std::max<uint64_t>(1, ceil_div(columns, static_cast<uint64_t>(tile_width(chip))));
-  work->shared = batched ? 0 : 1u << first;
-}
-
-// A convolution: images are divided, and each core reads the weights; or the channels of one image.
-void describe_convolution(const atalla_geometry& chip, const atalla_launch_desc& desc, atalla_launch_work* work) {
-  const int first = desc.n_outputs;
-  const atalla_operand &out = desc.operands[0], &image = desc.operands[first], &weight = desc.operands[first + 1];
-  const uint64_t batch = out.ndim < 2 ? 1 : static_cast<uint64_t>(std::max<int64_t>(1, out.sizes[0]));
-  const uint64_t channels = out.ndim < 2 ? 1 : static_cast<uint64_t>(out.sizes[1]);
-  work->block_bytes[first] = blocks_of(chip, stored_bytes(image) / batch);
-  work->block_bytes[first + 1] = blocks_of(chip, stored_bytes(weight));
-  work->parts = batch > 1 ? batch : std::max<uint64_t>(1, ceil_div(channels, static_cast<uint64_t>(tile_width(chip))));
-  work->shared = 1u << (batch > 1 ? first + 1 : first);
+  if (traits.attention && desc.n_operands >= first + 3) return attention_macs(desc, desc.iparams[0] != 0);
+  constexpr uint64_t kComplex = 4;  // products of real numbers in one of complex ones
+  const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
+  if (traits.product) return times(times(elements(out), product_terms(a)), complex ? kComplex : 1);
+  if (traits.convolution) return times(times(elements(out), window_terms(b, a.ndim)), complex ? kComplex : 1);
+  return 0;
 }
 
 }  // namespace
 
-void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, const Cost& cost,
-                 atalla_launch_work* work) {
-  const atalla_geometry& chip = cost.chip;
-  work->vector_ops = cost.vector_ops;
-  work->exp_ops = cost.exp_ops;
-  work->array_rows = cost.array_rows;
-  work->weight_rows = cost.weight_rows;
-  work->packets = cost.packets;
-  work->tiles = cost.tiles;
-  work->beats = cost.beats;
-  work->bytes_read = cost.bytes_read;
-  work->bytes_written = cost.bytes_written;
-  work->shared = 0;
-  work->written = (1u << desc.n_outputs) - 1;
-  work->code_bytes = estimated_code_bytes(traits, desc, cost);
-  work->parts = 1;
-  work->working_bytes = working_bytes(cost, traits, desc.n_operands);
-  std::fill(std::begin(work->operand_bytes), std::end(work->operand_bytes), 0);
-  std::fill(std::begin(work->block_bytes), std::end(work->block_bytes), 0);
-  std::fill(std::begin(work->layout), std::end(work->layout), atalla_tile_layout{});
-  if (desc.n_operands == 0) return;
-  // The scalar core reads the vector program, and no cost counts it.
-  const int end = desc.n_operands - (has_program(traits, desc) ? 1 : 0);
-  divide_bytes(desc, 0, desc.n_outputs, cost.bytes_written, work->operand_bytes);
-  divide_bytes(desc, desc.n_outputs, end, cost.bytes_read, work->operand_bytes);
-  lay_out(chip, traits, desc, work->layout);
-
-  if ((traits.product || traits.convolution) && desc.n_operands >= desc.n_outputs + 2) {
-    if (traits.product) describe_product(chip, desc, traits.batched, work);
-    else describe_convolution(chip, desc, work);
-    return;
+Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc,
+             uint32_t resident) {
+  Work work;
+  uint64_t most = 0;
+  for (int k = 0; k < desc.n_operands; ++k) {
+    const atalla_operand& operand = desc.operands[k];
+    if (operand.immediate != 0 || operand.addr == 0) continue;
+    most = std::max(most, elements(operand));
+    if (resident >> k & 1) continue;
+    uint64_t& bytes = k < desc.n_outputs ? work.bytes_written : work.bytes_read;
+    bytes = std::min(kMost, bytes + stored_bytes(operand));
   }
-  const atalla_operand& out = desc.operands[0];
-  const uint64_t count = elements(out);
-  work->parts = std::max<uint64_t>(1, ceil_div(count, uint64_t{chip.sdma_tile_rows} * chip.sdma_tile_columns));
-  if (!traits.elementwise) {  // rows stay whole
-    const uint64_t columns = out.ndim == 0 ? count : static_cast<uint64_t>(out.sizes[out.ndim - 1]);
-    work->parts = columns == 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, work->parts);
-  }
-  for (int k = desc.n_outputs; k < end && !traits.concatenation; ++k)
-    if (in_memory(desc.operands[k]) && stored_elements(desc.operands[k]) < count) work->shared |= 1u << k;
-  if (traits.attention && end - desc.n_outputs >= 2) {
-    const atalla_operand &query = desc.operands[desc.n_outputs], &key = desc.operands[desc.n_outputs + 1];
-    const uint64_t heads = query.ndim < 4 ? 1 : std::max<uint64_t>(1, times(query.sizes[0], query.sizes[1]));
-    work->block_bytes[desc.n_outputs] = blocks_of(chip, stored_bytes(query) / heads);
-    work->block_bytes[desc.n_outputs + 1] = blocks_of(chip, 2 * stored_bytes(key) / heads);
-  }
-}
-
-uint32_t occupied_bytes(const atalla_launch_desc& desc, const atalla_launch_work& work, uint32_t resident,
-                        uint64_t capacity) {
-  uint64_t total = work.working_bytes;
-  for (int k = 0; k < desc.n_operands; ++k)
-    total += std::min(capacity, (resident >> k & 1) != 0 ? stored_bytes(desc.operands[k]) : work.block_bytes[k]);
-  return static_cast<uint32_t>(std::min(total, capacity));
+  work.macs = macs_of(traits, desc);
+  if (kernel.count != nullptr) kernel.count(desc, work);
+  if (work.macs != 0 && work.array_rows == 0)
+    work.array_rows = divide_up(work.macs, chip.array_rows * chip.array_columns);
+  if (work.macs == 0 && work.vector_ops == 0) work.vector_ops = divide_up(most, chip.vector_lanes);
+  return work;
 }
 
 }  // namespace atalla::sim

@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A launch's work in detail: whose bytes pass the bus, what cores can divide, what its blocks take of the scratchpads.
-// A kernel only counts totals (Cost); the rest follows from its operands by the rules of docs/concepts/timing.md.
+// What a launch does, as its descriptor says, for a launch without code of the chip.
 #pragma once
 
-#include "sim/abi/atalla_schedule.h"
+#include "sim/device/config.h"
 #include "sim/device/kernel_traits.h"
 #include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim {
 
-// All of *work but struct_size. Every operand of `desc` is well-formed.
-void detail_work(const KernelTraits& traits, const atalla_launch_desc& desc, const Cost& cost,
-                 atalla_launch_work* work);
-
-// Bytes of the scratchpads for the tiles under way of a launch: two per operand. The inputs of a concatenation are
-// moved one after another.
-inline uint64_t working_bytes(const Cost& cost, const KernelTraits& traits, int operands) {
-  return 2 * cost.tile_bytes() * (traits.concatenation ? 2 : operands);
-}
-
-// Bytes of the scratchpads that a launch takes: its tiles under way, the blocks of operands in DRAM, and the operands
-// of the mask `resident`. At most `capacity`: large blocks are made to fill both scratchpads.
-uint32_t occupied_bytes(const atalla_launch_desc& desc, const atalla_launch_work& work, uint32_t resident,
-                        uint64_t capacity);
+// At the chip's full rates: each operand in DRAM passes the bus once (bit k of `resident`: operand k lies elsewhere),
+// and rows of the array are as many as the multiply-adds fill. A launch without multiply-adds takes one vector
+// instruction for the elements of its largest operand. Every operand of `desc` is well-formed.
+Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc,
+             uint32_t resident);
 
 }  // namespace atalla::sim

@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "sim/abi/atalla.h"
+#include "sim/abi/atalla_isa.h"
 #include "sim/abi/atalla_schedule.h"
 
 namespace chip_test {
@@ -33,6 +34,15 @@ inline const atalla_schedule_api& schedule() {
   static const atalla_schedule_api* const table = [] {
     const atalla_schedule_api* found = nullptr;
     if (atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
+    return found;
+  }();
+  return *table;
+}
+
+inline const atalla_isa_api& isa() {
+  static const atalla_isa_api* const table = [] {
+    const atalla_isa_api* found = nullptr;
+    if (atalla_get_isa_api(ATALLA_ISA_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
     return found;
   }();
   return *table;
@@ -101,6 +111,20 @@ class OpenDevice {
     return cycles;
   }
 
+  atalla_launch_record estimate(const atalla_launch_desc& desc) const {
+    atalla_launch_record record{};
+    CHECK_OK(api().launch_estimate(handle, &desc, sizeof desc, &record));
+    return record;
+  }
+  // The kept records of launches and copies from a sequence number on.
+  std::vector<atalla_work_record> records(uint64_t from = 0) const {
+    std::vector<atalla_work_record> found(1 << 15);
+    size_t count = found.size();
+    CHECK_OK(api().work_records(handle, from, found.data(), sizeof found[0], &count));
+    found.resize(count);
+    return found;
+  }
+
   atalla_device handle = nullptr;
   atalla_stream stream = nullptr;
 };
@@ -132,6 +156,18 @@ inline atalla_operand immediate(float value) {
   operand.immediate = 1;
   std::memcpy(operand.sizes, &value, sizeof value);
   return operand;
+}
+
+// A launch of operands in the order of the kernel's contract, whose factor, if it has one, is 1.
+inline atalla_launch_desc describe(const char* name, std::initializer_list<atalla_operand> operands,
+                                   atalla_dtype dtype = ATALLA_F32, uint8_t outputs = 1) {
+  atalla_launch_desc desc{};
+  desc.kernel = kernel(name);
+  desc.n_outputs = outputs;
+  desc.compute_dtype = dtype;
+  for (const atalla_operand& operand : operands) desc.operands[desc.n_operands++] = operand;
+  desc.fparams[0] = 1;
+  return desc;
 }
 
 // out[...] = value, a kernel of one output and an immediate.

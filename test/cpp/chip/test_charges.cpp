@@ -89,10 +89,8 @@ Outcome run(unsigned seed, unsigned looks) {
     for (const uint64_t value : {counters.clock, counters.cycles, counters.assumed_cycles, counters.energy.bus,
                                  counters.energy.leakage, counters.launches, counters.copies})
       outcome.cycles.push_back(value);
-    std::vector<atalla_work_record> records(1000);
-    size_t count = records.size();
-    CHECK_OK(api().work_records(device->handle, 0, records.data(), sizeof records[0], &count));
-    outcome.records.insert(outcome.records.end(), records.begin(), records.begin() + static_cast<ptrdiff_t>(count));
+    const std::vector<atalla_work_record> records = device->records();
+    outcome.records.insert(outcome.records.end(), records.begin(), records.end());
   }
   return outcome;
 }
@@ -131,14 +129,13 @@ void test_provider() {
   CHECK(asked == 3 && waiting() == 0 && counters.launches == 4);
   CHECK(counters.assumed_cycles > 0 && counters.assumed_cycles < counters.cycles);
   const atalla_launch_desc desc = fill(tensor(addr, {5}), 1.0f);
-  atalla_launch_record estimate{};
-  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate));  // asks at once
-  CHECK(asked == 4 && estimate.vector_cycles == 100);
+  CHECK_EQ(device.estimate(desc).vector_cycles, 100u);  // asks at once
+  CHECK_EQ(asked, 4);
   atalla_energy energy{};
   const atalla_launch_desc more = fill(tensor(addr, {6}), 1.0f);
   CHECK_OK(schedule().launch_energy(device.handle, &more, sizeof more, &energy));
   CHECK(asked == 5 && energy.bus == 6);
-  // Without a provider, the model tells; so it does of what nobody has looked at.
+  // Without a provider, the chip's rates tell; so they do of what nobody has looked at.
   CHECK_OK(launch(device.stream, fill(tensor(addr, {7}), 1.0f)));
   CHECK_OK(api().charge_provider_set(nullptr, nullptr));
   CHECK(waiting() == 0 && device.counters().launches == 5 && asked == 5);
@@ -147,12 +144,96 @@ void test_provider() {
   CHECK_OK(launch(device.stream, fill(tensor(addr, {8}), 1.0f)));  // closed without a look
 }
 
+// What a provider was asked. Its charges tell the questions apart: 1,000 cycles for the first one, 2,000 for the
+// second.
+struct Questions {
+  std::vector<uint32_t> constants;
+  std::vector<std::vector<int64_t>> programs;
+};
+
+atalla_status note(void* context, int32_t, const atalla_launch_desc* desc, size_t, const int64_t* program, size_t words,
+                   atalla_launch_charge* charge) {
+  auto& asked = *static_cast<Questions*>(context);
+  asked.constants.push_back(desc->constants);
+  asked.programs.emplace_back(program, program + words);
+  charge->cycles = 1'000 * asked.programs.size();
+  return ATALLA_OK;
+}
+
+// The cycles of all launches so far, without their overhead.
+std::vector<uint64_t> charged(const OpenDevice& device) {
+  (void)device.counters();  // a look
+  std::vector<uint64_t> cycles;
+  for (const atalla_work_record& record : device.records()) cycles.push_back(record.work.cycles - 64);
+  return cycles;
+}
+
+// Constant operands are part of a kind. Without a provider, they change nothing.
+void test_constants() {
+  CHECK_OK(api().charge_provider_set(nullptr, nullptr));
+  const OpenDevice device;
+  const atalla_operand a = tensor(device.alloc(4096), {5});
+  atalla_launch_desc desc = describe("pointwise.mul", {a, a, a});
+  const uint64_t assumed = device.estimate(desc).cycles;
+  desc.constants = 2;
+  CHECK_EQ(device.estimate(desc).cycles, assumed);
+  Questions asked;
+  CHECK_OK(api().charge_provider_set(note, &asked));
+  for (const uint32_t constants : {0, 2, 2, 4, 0}) {
+    desc.constants = constants;
+    CHECK_OK(launch(device.stream, desc));
+  }
+  CHECK((charged(device) == std::vector<uint64_t>{1'000, 2'000, 2'000, 3'000, 1'000}));
+  CHECK((asked.constants == std::vector<uint32_t>{0, 2, 4}));
+  CHECK_EQ(device.estimate(desc).cycles, 1'064u);
+  desc.constants = 6;
+  CHECK_EQ(device.estimate(desc).cycles, 4'064u);
+}
+
+// The words of a vector program of one step: a kernel of two inputs of F32.
+std::vector<int64_t> program_of(std::string_view kernel) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : kernel) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  const int64_t counts = 2 | 1 << 8 | 1 << 16 | 1 << 24, step = 2 | ATALLA_F32 << 16 | int64_t{1} << 40;
+  return {1, counts, ATALLA_F32, ATALLA_F32, static_cast<int64_t>(hash), step, 2};
+}
+
+// Vector programs at one address, one after the other, are kinds of their own. Those of the same words are one kind,
+// wherever they lie.
+void test_programs() {
+  Questions asked;
+  CHECK_OK(api().charge_provider_set(note, &asked));
+  const OpenDevice device;
+  const atalla_addr at = device.alloc(1 << 16), words_at[] = {at + 8192, at + 16384};
+  const atalla_operand a = tensor(at, {50}), b = tensor(at + 1024, {50}), out = tensor(at + 2048, {50});
+  CHECK_OK(launch(device.stream, fill(a, 3.0f)));
+  CHECK_OK(launch(device.stream, fill(b, 5.0f)));
+  const std::vector<int64_t> product = program_of("pointwise.mul"), most = program_of("pointwise.maximum");
+  const auto run = [&](const std::vector<int64_t>& words, atalla_addr where, bool runs) {
+    std::copy(words.begin(), words.end(), device.view<int64_t>(where, words.size()));
+    const atalla_launch_desc desc =
+        describe("fused", {out, a, b, tensor(where, {static_cast<int64_t>(words.size())}, ATALLA_I64)});
+    CHECK_OK(runs ? launch(device.stream, desc) : api().charge_launch(device.stream, &desc, sizeof desc));
+    if (runs) CHECK_EQ(device.view<float>(out.addr, 50)[49], words == product ? 15.0f : 5.0f);
+  };
+  for (const auto& words : {product, most, most, product}) run(words, words_at[0], true);
+  for (const auto& words : {most, product}) run(words, words_at[1], true);
+  for (const auto& words : {most, product}) run(words, words_at[0], false);
+  CHECK(asked.programs.empty());
+  // The fills are one kind, without a program.
+  const std::vector<uint64_t> cycles = {1'000, 1'000, 2'000, 3'000, 3'000, 2'000, 3'000, 2'000, 3'000, 2'000};
+  CHECK(charged(device) == cycles);
+  CHECK((asked.programs == std::vector<std::vector<int64_t>>{{}, product, most}));
+}
+
 }  // namespace
 
 int main() {
   setenv("ATALLA_DEVICE_COUNT", "2", 1);
   test_looks();
   test_provider();
+  test_constants();
+  test_programs();
   CHECK_EQ(waiting(), 0u);
   CHECK_OK(api().charge_provider_set(nullptr, nullptr));
   return check_report();

@@ -152,14 +152,6 @@ void test_refused() {
   CHECK_OK(clear());  // a bad argument does not stop the stream
 }
 
-std::vector<atalla_work_record> records_of(const OpenDevice& device) {
-  std::vector<atalla_work_record> found(1 << 12);
-  size_t count = found.size();
-  CHECK_OK(api().work_records(device.handle, 0, found.data(), sizeof found[0], &count));
-  found.resize(count);
-  return found;
-}
-
 // Records and counters of the same random copies, in one call each or in halves.
 std::pair<std::vector<atalla_work_record>, atalla_counters> random_copies(bool halves) {
   const OpenDevice device;
@@ -186,7 +178,7 @@ std::pair<std::vector<atalla_work_record>, atalla_counters> random_copies(bool h
     CHECK_OK(api().execute_copy(device.stream, &params));
     if (params.waits != 0) CHECK_OK(api().stream_synchronize(device.stream));
   }
-  return {records_of(device), device.counters()};
+  return {device.records(), device.counters()};
 }
 
 // A stream keeps its latest charges; halves compute each anew.
@@ -215,10 +207,10 @@ void test_waits() {
     params.row_bytes = 4096;
     params.waits = waits;
     CHECK_OK(api().copy(device.stream, &params));
-    const uint64_t end = records_of(device).back().end_cycle;
+    const uint64_t end = device.records().back().end_cycle;
     params.waits = 0;
     CHECK_OK(api().copy(other, &params));
-    const uint64_t start = records_of(device).back().work.start_cycle;
+    const uint64_t start = device.records().back().work.start_cycle;
     CHECK_OK(api().stream_destroy(other));
     return std::pair(start, end);
   };
@@ -235,12 +227,12 @@ void test_waits() {
   old.row_bytes = 4096;
   old.waits = 1;
   CHECK_OK(api().copy(device.stream, &old));
-  const uint64_t before = records_of(device).back().work.start_cycle;
+  const uint64_t before = device.records().back().work.start_cycle;
   atalla_stream other = nullptr;
   CHECK_OK(api().stream_create(device.handle, 0, &other));
   old.struct_size = sizeof old;
   CHECK_OK(api().copy(other, &old));
-  CHECK_EQ(records_of(device).back().work.start_cycle, before);
+  CHECK_EQ(device.records().back().work.start_cycle, before);
   CHECK_OK(api().stream_destroy(other));
 }
 
@@ -255,10 +247,7 @@ void test_link() {
     params.row_bytes = bytes;
     params.rows = messages;
     CHECK_OK(api().copy(device.stream, &params));
-    atalla_counters counters{};
-    counters.struct_size = sizeof counters;
-    CHECK_OK(api().counters_read(device.handle, &counters));
-    return counters;
+    return device.counters();
   };
   const atalla_counters sent = charged(ATALLA_COPY_LINK_SEND, 400, 3);
   CHECK_EQ(sent.cycles, kOverhead + 3 * (kLatency + 400 / kWidth));

@@ -8,20 +8,10 @@
 #include <thread>
 
 #include "chip/support.h"
-#include "sim/abi/atalla_isa.h"
 
 using namespace chip_test;
 
 namespace {
-
-const atalla_isa_api& isa() {
-  static const atalla_isa_api* const table = [] {
-    const atalla_isa_api* found = nullptr;
-    if (atalla_get_isa_api(ATALLA_ISA_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
-    return found;
-  }();
-  return *table;
-}
 
 constexpr uint64_t kNop = 49;
 constexpr uint64_t kHalt = 50;

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ports of the scratchpads, and caches: exact cycles of Atalla code on chips that have few of them.
+// Ports of the scratchpads, and caches: exact cycles of Atalla code on chips that have few of them. Programs for chips
+// that no device has.
 #include "chip/support.h"
-#include "sim/abi/atalla_isa.h"
 
 using namespace chip_test;
 
 namespace {
-
-const atalla_isa_api& isa() {
-  static const atalla_isa_api* const table = [] {
-    const atalla_isa_api* found = nullptr;
-    if (atalla_get_isa_api(ATALLA_ISA_ABI_MAJOR, &found) != ATALLA_OK) std::abort();
-    return found;
-  }();
-  return *table;
-}
 
 using Packet = std::vector<uint64_t>;  // up to four slots
 
@@ -37,6 +28,7 @@ uint64_t loop(uint64_t a, uint64_t b, uint64_t packets) {
 }
 
 uint64_t add_vv(uint64_t vd, uint64_t a, uint64_t b) { return 51 | vd << 7 | a << 15 | b << 23; }
+uint64_t gemm_vv(uint64_t vd, uint64_t a, uint64_t b) { return 54 | vd << 7 | a << 15 | b << 23; }
 
 struct Chip {
   // Beside `others` that are open.
@@ -48,26 +40,18 @@ struct Chip {
 
 // The statistics of a run, by name of the stalls.
 struct Run {
-  Run(const Chip& chip, std::vector<Packet> packets) {
-    packets.push_back({kHalt});
-    std::vector<uint8_t> bytes;
-    for (Packet& packet : packets) {
-      packet.resize(4, kNop);
-      for (const uint64_t slot : packet)
-        for (int i = 0; i < 5; ++i) bytes.push_back(static_cast<uint8_t>(slot >> 8 * i));
-    }
+  Run(const Chip& chip, const std::vector<Packet>& packets) {
+    const std::vector<uint8_t> bytes = encoded(packets);
     atalla_isa_program program = nullptr;
-    atalla_isa_machine machine = nullptr;
-    atalla_isa_params params{};
-    params.struct_size = sizeof params;
-    stats.struct_size = sizeof stats;
-    uint32_t stop = 0;
     CHECK_OK(isa().program_create(chip.device.handle, bytes.data(), bytes.size(), &program));
-    CHECK_OK(isa().machine_create(chip.device.handle, 0, program, &params, &machine));
-    CHECK_OK(isa().machine_run(machine, 0, &stop));
-    CHECK_OK(isa().machine_stats(machine, &stats));
-    CHECK_OK(isa().machine_destroy(machine));
-    CHECK_OK(isa().program_destroy(program));
+    finish(chip.device.handle, program);
+  }
+  // On the chip of this file, without a device.
+  Run(const std::string& chip, const std::vector<Packet>& packets) {
+    const std::vector<uint8_t> bytes = encoded(packets);
+    atalla_isa_program program = nullptr;
+    CHECK_OK(isa().program_create_for(chip.c_str(), bytes.data(), bytes.size(), &program));
+    finish(nullptr, program);
   }
   uint64_t stalls(std::string_view name) const {
     for (uint32_t i = 0; isa().stall_name(i) != nullptr; ++i)
@@ -76,6 +60,30 @@ struct Run {
     return 0;
   }
   atalla_isa_stats stats{};
+
+ private:
+  static std::vector<uint8_t> encoded(std::vector<Packet> packets) {
+    packets.push_back({kHalt});
+    std::vector<uint8_t> bytes;
+    for (Packet& packet : packets) {
+      packet.resize(4, kNop);
+      for (const uint64_t slot : packet)
+        for (int i = 0; i < 5; ++i) bytes.push_back(static_cast<uint8_t>(slot >> 8 * i));
+    }
+    return bytes;
+  }
+  void finish(atalla_device device, atalla_isa_program program) {
+    atalla_isa_machine machine = nullptr;
+    atalla_isa_params params{};
+    params.struct_size = sizeof params;
+    stats.struct_size = sizeof stats;
+    uint32_t stop = 0;
+    CHECK_OK(isa().machine_create(device, 1 << 20, program, &params, &machine));
+    CHECK_OK(isa().machine_run(machine, 0, &stop));
+    CHECK_OK(isa().machine_stats(machine, &stats));
+    CHECK_OK(isa().machine_destroy(machine));
+    CHECK_OK(isa().program_destroy(program));
+  }
 };
 
 // The built-in chip, as it was read while no device was open.
@@ -206,6 +214,54 @@ void test_default() {
   CHECK_EQ(run.stats.instruction_bytes + run.stats.data_bytes, 0u);
 }
 
+// A program for a chip on paper takes the cycles that it takes on a device with that chip. This one loads a tile, of
+// which it sends a row through the array.
+void test_paper() {
+  const std::vector<Packet> code{{lui(3, (31u << 25 | 31u << 20) >> 7)},
+                                 {li(4, 64)},
+                                 {li(5, 1 << 10)},
+                                 {scpad(false, 0, 0, 3)},
+                                 {vreg_ld(1, 0, 0)},
+                                 {gemm_vv(2, 1, 1)},
+                                 {add_vv(3, 2, 2)}};
+  const std::string ddr4 = replaced(plain(), "\"constant\"", "\"ddr4_3200\"");
+  std::string mesh = with("[core]", "count", 4, with("[network]", "columns", 2));
+  mesh =
+      replaced(replaced(mesh, "{ value = \"shared\"", "{ value = \"own\""), "{ value = \"bus\"", "{ value = \"mesh\"");
+  const std::string array = with("[array]", "latency_cycles", 60),
+                    hbm2 = replaced(mesh, "\"constant\"", "\"hbm2_2000\"");
+  const uint64_t built_in = Run(Chip(plain()), code).stats.cycles;
+  CHECK_EQ(Run(array, code).stats.cycles, built_in + 15);
+  CHECK(Run(ddr4, code).stats.cycles != built_in);
+  for (const std::string& chip : {plain(), array, ddr4, mesh, hbm2})
+    CHECK_EQ(Run(chip, code).stats.cycles, Run(Chip(chip), code).stats.cycles);
+}
+
+void test_refused_paper() {
+  const uint8_t packet[kPacketBytes] = {};
+  atalla_isa_program program = nullptr;
+  const auto create = [&](const char* chip, const void* code, uint64_t bytes) {
+    return isa().program_create_for(chip, code, bytes, &program);
+  };
+  const std::string unknown = with("[array]", "rows", 0);
+  CHECK_FAILS(create("format = 1", packet, sizeof packet), ATALLA_ERR_CONFIG, "chip file");
+  CHECK_FAILS(create("", packet, sizeof packet), ATALLA_ERR_CONFIG, "format: missing");
+  CHECK_FAILS(create(unknown.c_str(), packet, sizeof packet), ATALLA_ERR_CONFIG, "array.rows: the value is 0");
+  CHECK_FAILS(create(nullptr, packet, sizeof packet), ATALLA_ERR_ARGUMENT, "null pointer");
+  CHECK_FAILS(create(plain().c_str(), nullptr, sizeof packet), ATALLA_ERR_ARGUMENT, "null pointer");
+  CHECK_FAILS(create(plain().c_str(), packet, 19), ATALLA_ERR_FORMAT, "multiple of 20");
+  CHECK(program == nullptr);
+  CHECK_FAILS(isa().program_create_for(plain().c_str(), packet, sizeof packet, nullptr), ATALLA_ERR_ARGUMENT, "null");
+  // A chip that no code can be for shows when a machine is made.
+  const std::string narrow = with("[array]", "rows", 16);
+  CHECK_OK(create(narrow.c_str(), packet, sizeof packet));
+  atalla_isa_params params{};
+  params.struct_size = sizeof params;
+  atalla_isa_machine machine = nullptr;
+  CHECK_FAILS(isa().machine_create(nullptr, 4096, program, &params, &machine), ATALLA_ERR_CONFIG, "array.rows is 16");
+  CHECK_OK(isa().program_destroy(program));
+}
+
 }  // namespace
 
 int main() {
@@ -215,5 +271,7 @@ int main() {
   test_instructions();
   test_words();
   test_default();
+  test_paper();
+  test_refused_paper();
   return check_report();
 }

@@ -58,12 +58,6 @@ class VectorProgram:
         lines = [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
         return "; ".join(lines) + " -> " + ", ".join(f"v{value}" for value in self.outputs)
 
-    def cost(self) -> tuple[int, int]:
-        """Vector and exp instructions for 32 elements."""
-        table = step_table()
-        vector = sum(1 if step.kernel == CONVERT else table[step.kernel].vector_ops for step in self.steps)
-        return vector, sum(0 if step.kernel == CONVERT else table[step.kernel].exp_ops for step in self.steps)
-
     def buffers(self) -> list[int] | None:
         """The buffer of each step's result; None when the kernels have too few."""
         first = len(self.inputs)
@@ -138,8 +132,6 @@ class StepKind:
     result: str  # "same" as the compute dtype, "real", or a dtype
     dtypes: frozenset[str]
     integers_fault: bool
-    vector_ops: int
-    exp_ops: int
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,5 @@ from .chip_model import ChipModel, chip_model
 from .decide import decide
 from .schedule import Resident, Schedule
 from .verify_schedule import verify_schedule
-from .work import Work, measure
 
-__all__ = ["ChipModel", "Resident", "Schedule", "Work", "chip_model", "decide", "measure", "verify_schedule"]
+__all__ = ["ChipModel", "Resident", "Schedule", "chip_model", "decide", "verify_schedule"]

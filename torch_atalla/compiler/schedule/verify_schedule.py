@@ -2,7 +2,7 @@
 """An independent check of a schedule, which shares no code with decide.py.
 
 It replays the program over the scratchpads and keeps, for every row of 64 bytes, which buffer wrote it last, as
-verify_plan.py does for DRAM. Room for the blocks of each launch and cores are counted again.
+verify_plan.py does for DRAM.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import numpy as np
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.format import PAD_ALIGNMENT
 
-from ..program.ir import BufferKind, HostCall, Launch, LinearProgram, Operand
+from ..program.ir import BufferKind, HostCall, LinearProgram, Operand
 from .chip_model import ChipModel
 from .schedule import Schedule
-from .work import Measure, measure
 
 _ROW = 64
 
@@ -24,11 +23,11 @@ class ScheduleError(ExportError):
     """A schedule under which the program would compute something else, or that the chip cannot follow."""
 
 
-def verify_schedule(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure = measure) -> None:
+def verify_schedule(program: LinearProgram, schedule: Schedule, chip: ChipModel) -> None:
     """Raises ScheduleError with all problems found."""
     problems = _shape_problems(program, schedule, chip)
     if not problems:
-        problems = _replay_problems(program, schedule, chip) + _room_problems(program, schedule, chip, measure)
+        problems = _replay_problems(program, schedule, chip)
     if problems:
         raise ScheduleError("the schedule is wrong:\n" + "\n".join(f"  {problem}" for problem in problems))
 
@@ -38,6 +37,11 @@ def _shape_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel)
     count = len(program.instructions)
     if len(schedule.cores) != count:
         problems.append(f"{len(schedule.cores)} cores for {count} instructions")
+    problems += [
+        f"instruction {i}: {cores} cores of {chip.cores}"
+        for i, cores in enumerate(schedule.cores)
+        if not 1 <= cores <= chip.cores
+    ]
     seen: set[int] = set()
     for item in schedule.residents:
         where = f"resident of buffers {item.buffers} at {item.offset} of scratchpad {item.pad}"
@@ -83,26 +87,4 @@ def _replay_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel
         for operand in inst.writes():
             if operand.buffer in place:
                 owner[span(operand)] = operand.buffer
-    return problems
-
-
-def _room_problems(program: LinearProgram, schedule: Schedule, chip: ChipModel, measure: Measure) -> list[str]:
-    problems = []
-    resident = {index for item in schedule.residents for index in item.buffers}
-    for i, inst in enumerate(program.instructions):
-        work = measure(inst, chip.geometry) if isinstance(inst, Launch) else None
-        live = sum(item.nbytes for item in schedule.residents if item.first <= i <= item.last)
-        if not 1 <= schedule.cores[i] <= chip.cores:
-            problems.append(f"instruction {i}: {schedule.cores[i]} cores of {chip.cores}")
-        if work is None:
-            continue
-        assert isinstance(inst, Launch)
-        operands = (*inst.outputs, *inst.inputs)
-        mask = sum(1 << k for k, op in enumerate(operands) if isinstance(op, Operand) and op.buffer in resident)
-        blocks = work.scratchpad_bytes(mask)
-        if live and live + blocks > chip.pad_bytes:
-            problems.append(
-                f"instruction {i}: {live} bytes of residents and {blocks} of its blocks, "
-                f"the scratchpads have {chip.pad_bytes}"
-            )
     return problems

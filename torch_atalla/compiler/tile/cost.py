@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the launches of a tile program cost: instructions and bytes that the timing model charges.
+"""What the launches of a tile program cost: instructions and bytes that the roofline charges.
 
 Steps are counted as the chip's code would run them: a vector instruction for as many elements as the chip has lanes, a
 row of the array for each tile of a product that fills it. Loops are counted by their bounds, which are computed from
@@ -10,15 +10,13 @@ instances are counted for all.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from ..program.vector_program import step_table
 from . import step_types as kinds
-from .steps import TileProgram, signed_hash
+from .steps import TileProgram
 from .words import Step
 
 SAMPLES = 8
@@ -77,12 +75,6 @@ def cost_of(program: TileProgram, arguments: dict[int, int], grid: Sequence[int]
         instance = (i % grid[0], i // grid[0] % grid[1], i // (grid[0] * grid[1]))
         total.add(_Counter(program, dict(arguments), instance, grid, chip).steps(program.steps), count / len(samples))
     return total.words()
-
-
-@functools.cache
-def _formulas() -> dict[int, tuple[int, int]]:
-    """Vector and exp instructions of the pointwise kernels by the hash of their name."""
-    return {signed_hash(name): (kind.vector_ops, kind.exp_ops) for name, kind in step_table().items()}
 
 
 class _Counter:
@@ -159,12 +151,11 @@ class _Counter:
             self._scalar(step, out)
             return
         vectors = self.vectors(self.size(out))
-        if isinstance(step, (kinds.Formula, kinds.Exp)):
-            formula = step.kernel if isinstance(step, kinds.Formula) else signed_hash("pointwise.exp")
-            vector_ops, exp_ops = _formulas().get(formula, (1, 0))
-            cost.vector_ops += vectors * (vector_ops + int(isinstance(step, kinds.Exp) and step.shifted is not None))
-            cost.exp_ops += vectors * exp_ops
-        else:
+        if not isinstance(step, kinds.Exp):
+            cost.vector_ops += vectors
+            return
+        cost.exp_ops += vectors
+        if step.shifted is not None:
             cost.vector_ops += vectors
 
     def _scalar(self, step: Step, out: int) -> None:

@@ -81,11 +81,10 @@ void ScratchpadPages::take(const View& view, Device& device) {
       schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
     return;
   device_ = &device;
-  const auto reserve = schedule->abi_minor >= 1 ? schedule->scratchpad_reserve : api().scpad_alloc;
   for (auto [pad, size] : scratchpad_bytes(view)) {
     Page page{};
     if (size == 0) continue;
-    if (reserve(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
+    if (schedule->scratchpad_reserve(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
     pages_.emplace(pad, page);
   }
   for (uint32_t i = 0; i < view.residency.size(); ++i) {

@@ -12,9 +12,7 @@ atalla_status run(const Launch&) {
   return set_error(ATALLA_ERR_UNSUPPORTED, "isa.program is no kernel of its own; launch the program (isa->launch)");
 }
 
-void cost(const atalla_launch_desc&, Cost&) {}
-
-constexpr Kernel kKernels[] = {{"isa.program", uint64_t{1} << ATALLA_BF16, run, cost}};
+constexpr Kernel kKernels[] = {{"isa.program", uint64_t{1} << ATALLA_BF16, run}};
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a kernel of the functional engine is: a name, the dtypes it takes, a function that runs it on the engine view of
-// DRAM, and a function that tells the timing model what it costs.
+// What a kernel of the functional engine is: a name, the dtypes it takes, and a function that runs it on the engine view
+// of DRAM.
 //
 // The files of this folder are compiled once for each instruction set (ATALLA_ISA = baseline, avx2 or avx512); each
 // exports its table in the namespace of that set, and kernel_table.cpp picks one at start-up. Everything in them lives
@@ -14,7 +14,6 @@
 #include <type_traits>
 
 #include "sim/abi/atalla.h"
-#include "sim/abi/atalla_schedule.h"
 
 #ifndef ATALLA_ISA
 #define ATALLA_ISA baseline
@@ -44,52 +43,17 @@ struct Launch {
   }
 };
 
-// The work that the timing model charges for. Kernels count it from the descriptor and the chip's geometry alone, so
-// that an estimate needs no run.
-struct Cost {
-  explicit Cost(const atalla_geometry& geometry) : chip(geometry) {}
-
-  const atalla_geometry& chip;
-  uint64_t bytes_read = 0;  // DRAM traffic, each operand once unless the kernel re-reads it
+// What a launch does. Of a launch without code of the chip, its time and energy follow from this.
+struct Work {
+  uint64_t bytes_read = 0;  // of DRAM
   uint64_t bytes_written = 0;
-  uint64_t macs = 0;         // on the systolic array
-  uint64_t array_rows = 0;   // gemm.vv rows pushed through the array (each occupies it for one cycle)
-  uint64_t weight_rows = 0;  // lw.vi weight pushes
-  uint64_t vector_ops = 0;   // vector instructions other than exp
-  uint64_t exp_ops = 0;      // expi.vi instructions
-  uint64_t packets = 0;  // in which neither vector unit nor array starts anything: loads, stores, scalar work, waits
-  uint64_t tiles = 0;    // SDMA tile transfers; 0: derived from the bytes as contiguous tiles of the largest size
-  uint64_t beats = 0;    // bus beats; 0: derived from the bytes as rows of whole beats
-
-  // Vector instructions that pass n elements once.
-  uint64_t vectors(int64_t n) const { return divide_up(static_cast<uint64_t>(n), chip.vector_lanes); }
-  // Of n rows, those that code computes: whole tiles of rows, and of the last tile 1, 2, 4, or a multiple of 8.
-  uint64_t computed_rows(int64_t n) const {
-    const uint64_t rows = static_cast<uint64_t>(n), rest = rows % chip.sdma_tile_rows;
-    const uint64_t last = rest <= 2 ? rest : rest <= 4 ? 4 : 8 * divide_up(rest, 8);
-    return rows - rest + last;
-  }
-  // Cycles for which `sums` rows of the array wait for those before, whose sums they add to and which are issued
-  // `apart` cycles earlier. What costs count of packets has the waits of the built-in chip's array.
-  uint64_t array_waits(uint64_t sums, uint64_t apart) const {
-    constexpr uint64_t kCounted = 45;
-    const uint64_t latency = chip.array_latency_cycles, hidden = apart > kCounted ? apart : kCounted;
-    return latency > hidden ? sums * (latency - hidden) : 0;
-  }
-  // Matrices that the array transposes on the way of a copy, tile by tile: a tile's rows are its weights, through which
-  // the rows of the identity pass. Two vector instructions a row find the values that it does not keep.
-  void transpose(uint64_t matrices, uint64_t rows, uint64_t columns) {
-    const uint64_t edge = chip.vector_lanes, tiles = matrices * divide_up(rows, edge) * divide_up(columns, edge);
-    weight_rows += tiles * edge;
-    array_rows += tiles * edge;
-    vector_ops += 2 * matrices * divide_up(rows, edge) * columns;
-    packets += 58 * tiles + array_waits(tiles, 0);
-  }
-  // Tiles of the SDMA that hold so many contiguous bytes.
-  uint64_t tiles_of(uint64_t bytes) const { return divide_up(bytes, tile_bytes()); }
-  uint64_t tile_bytes() const { return chip.sdma_tile_rows * row_bytes(); }
-  uint64_t row_bytes() const { return uint64_t{chip.sdma_tile_columns} * chip.sdma_element_bytes; }
-  static constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+  uint64_t macs = 0;  // of the kernel; not those of tiles that are not full
+  uint64_t vector_ops = 0;
+  uint64_t exp_ops = 0;
+  uint64_t array_rows = 0;   // 0: those that the multiply-adds fill
+  uint64_t weight_rows = 0;  // pushed
+  uint64_t packets = 0;      // in which neither vector unit nor array starts anything
+  uint64_t tiles = 0;        // of the SDMA; 0: contiguous ones of the largest size
 };
 
 struct Kernel {
@@ -97,7 +61,9 @@ struct Kernel {
   uint64_t dtypes;   // bit d: compute dtype d is taken
   // Returns ATALLA_OK, or a status after set_error(). Must not throw and must write nothing before its checks passed.
   atalla_status (*run)(const Launch&);
-  void (*cost)(const atalla_launch_desc&, Cost&);
+  // Changes the counts of a launch, where operands and traits do not tell them. Null: they do. Sees descriptors that no
+  // kernel has checked, of well-formed operands.
+  void (*count)(const atalla_launch_desc&, Work&) = nullptr;
 };
 
 using KernelTable = std::span<const Kernel>;

@@ -38,13 +38,6 @@ inline uint64_t operand_bytes(const atalla_operand& o) {
   return n;
 }
 
-// Each operand is read or written once.
-inline void cost_operand_bytes(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(d.operands[i]);
-  }
-}
-
 // Row-major contiguous (dimensions of size 1 do not matter).
 inline bool is_contiguous(const atalla_operand& o) {
   int64_t expected = 1;

@@ -93,21 +93,12 @@ atalla_status run_conv_tbc(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? run_as<double>(l) : run_as<float>(l);
 }
 
-// A product of [time * batch, channels] with each tap's matrix; sums stay on the chip.
-void cost_conv_tbc(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Operand::kOut], &weight = d.operands[Operand::kWeight];
-  for (int k = 0; k < d.n_operands; ++k)
-    (k < d.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(d.operands[k]);
-  const uint64_t rows = cost.computed_rows(out.sizes[0] * out.sizes[1]), lanes = cost.chip.vector_lanes;
-  const uint64_t tiles = static_cast<uint64_t>(weight.sizes[0]) *
-                         Cost::divide_up(static_cast<uint64_t>(weight.sizes[1]), lanes) *
-                         Cost::divide_up(static_cast<uint64_t>(weight.sizes[2]), lanes);
-  cost.weight_rows += tiles * lanes;
-  cost.array_rows += tiles * rows;
-  cost.macs += static_cast<uint64_t>(element_count(out)) * static_cast<uint64_t>(weight.sizes[0] * weight.sizes[1]);
+void count_conv_tbc(const atalla_launch_desc& d, Work& work) {
+  const atalla_operand& weight = d.operands[Operand::kWeight];
+  work.macs = static_cast<uint64_t>(element_count(d.operands[Operand::kOut]) * weight.sizes[0] * weight.sizes[1]);
 }
 
-constexpr Kernel kKernels[] = {{"conv_tbc", kFloatDtypes, run_conv_tbc, cost_conv_tbc}};
+constexpr Kernel kKernels[] = {{"conv_tbc", kFloatDtypes, run_conv_tbc, count_conv_tbc}};
 
 }  // namespace
 

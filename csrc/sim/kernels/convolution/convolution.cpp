@@ -6,7 +6,6 @@
 #include "sim/kernels/convolution/finish.h"
 //
 #include "sim/kernels/convolution/check.h"
-#include "sim/kernels/convolution/cost.h"
 #include "sim/kernels/convolution/patches.h"
 #include "sim/kernels/convolution/product.h"
 #include "sim/kernels/convolution/winograd.h"
@@ -184,8 +183,6 @@ atalla_status run(const Launch& launch) {
   }
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) { convolution_cost(desc, convolution_shape(desc), cost); }
-
 constexpr int kFusedInputs = 2;  // behind the weight: bias and the value outside of the input
 
 atalla_status run_fused(const Launch& launch) {
@@ -208,17 +205,9 @@ atalla_status run_fused(const Launch& launch) {
   return finish.status(name);
 }
 
-void cost_fused(const atalla_launch_desc& desc, Cost& cost_of) {
-  if (desc.n_outputs < 1 || desc.n_operands < desc.n_outputs + 3 + kFusedInputs) return;
-  atalla_launch_desc alone;
-  describe_convolution_alone(desc, kFusedInputs, alone);
-  cost(alone, cost_of);
-  convolution_program_cost(desc, desc.n_outputs + 2 + kFusedInputs, convolution_shape(alone), cost_of);
-}
-
 constexpr uint64_t kFusedDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16 | 1u << ATALLA_I32;
-constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run, cost},
-                               {"convolution_fused", kFusedDtypes, run_fused, cost_fused}};
+constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run},
+                               {"convolution_fused", kFusedDtypes, run_fused}};
 
 }  // namespace
 

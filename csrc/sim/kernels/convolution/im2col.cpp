@@ -168,21 +168,9 @@ atalla_status run_col2im(const Launch& l) {
   return ok ? ATALLA_OK : no_memory(name);
 }
 
-void cost_im2col(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = operand_bytes(d.operands[Operand::kOut]);
-  cost.bytes_read += bytes;
-  cost.bytes_written += bytes;
-}
-
-void cost_col2im(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kInput]));
-}
-
 constexpr Kernel kKernels[] = {
-    {"im2col", kAllDtypes, run_im2col, cost_im2col},
-    {"col2im", kAllDtypes, run_col2im, cost_col2im},
+    {"im2col", kAllDtypes, run_im2col},
+    {"col2im", kAllDtypes, run_col2im},
 };
 
 }  // namespace

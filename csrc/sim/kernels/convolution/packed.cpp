@@ -7,7 +7,6 @@
 #include "sim/kernels/convolution/finish.h"
 //
 #include "sim/kernels/convolution/check.h"
-#include "sim/kernels/convolution/cost.h"
 #include "sim/kernels/convolution/packed_plan.h"
 #include "sim/kernels/convolution/product.h"
 #include "sim/kernels/convolution/winograd.h"
@@ -290,15 +289,7 @@ atalla_status run(const Launch& launch) {
   return finish.status(kName);
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  atalla_launch_desc alone;
-  if (!describe(desc, alone)) return;
-  const ConvolutionShape s = convolution_shape(alone);
-  convolution_cost(alone, s, cost);
-  if (desc.n_operands > desc.n_outputs + 3) convolution_program_cost(desc, desc.n_outputs + 2 + kInputs, s, cost);
-}
-
-constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run, cost}};
+constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run}};
 
 }  // namespace
 

@@ -228,30 +228,13 @@ atalla_status run_c2c(const Launch& l) { return run_fft(l, Form::kC2c); }
 atalla_status run_r2c(const Launch& l) { return run_fft(l, Form::kR2c); }
 atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
 
-// 5 n log2 n operations a complex transform (half of it for a real one), three times that and longer with a chirp.
-void cost_fft(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Operand::kOut], &in = d.operands[Operand::kInput];
-  cost.bytes_read += operand_bytes(in);
-  cost.bytes_written += operand_bytes(out);
-  const int64_t dim = FftR2cParameters::read(d).dim;
-  if (dim < 0 || dim >= in.ndim || dim >= out.ndim) return;
-  const bool real_out = !is_complex(out.dtype), real = real_out || !is_complex(in.dtype);
-  const int64_t n = real_out ? out.sizes[dim] : in.sizes[dim];
-  if (n < 2) return;
-  const int64_t rows = element_count(real_out ? out : in) / n, length = real && n % 2 == 0 ? n / 2 : n;
-  const bool chirp = needs_chirp(length);
-  const int64_t m = chirp ? smooth_length(2 * length - 1) : length;
-  const double operations = 5.0 * static_cast<double>(m) * std::log2(static_cast<double>(m) + 1) * (chirp ? 2.5 : 1.0);
-  cost.vector_ops += static_cast<uint64_t>(rows) * (static_cast<uint64_t>(operations / cost.chip.vector_lanes) + 1);
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable fft_kernels() {
   static constexpr Kernel kernels[] = {
-      {"fft.c2c", kComplexDtypes, run_c2c, cost_fft},
-      {"fft.r2c", kComplexDtypes, run_r2c, cost_fft},
-      {"fft.c2r", kComplexDtypes, run_c2r, cost_fft},
+      {"fft.c2c", kComplexDtypes, run_c2c},
+      {"fft.r2c", kComplexDtypes, run_r2c},
+      {"fft.c2r", kComplexDtypes, run_c2r},
   };
   return kernels;
 }

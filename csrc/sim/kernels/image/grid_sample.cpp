@@ -105,18 +105,7 @@ atalla_status run_grid_sample(const Launch& l) {
   return ATALLA_OK;
 }
 
-// Places and weights of each point once; a tap is fetched by the SDMA, multiplied and added.
-void cost_grid_sample(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Operand::kOut], &grid = d.operands[Operand::kGrid];
-  const uint64_t taps = grid_taps(GridSampleParameters::read(d), grid);
-  const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += operand_bytes(grid) + points * taps * item;
-  cost.bytes_written += operand_bytes(out);
-  cost.tiles += points * taps;
-  cost.vector_ops += 2 * taps * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(grid));
-}
-
-constexpr Kernel kKernels[] = {{"grid_sample", kFloatDtypes, run_grid_sample, cost_grid_sample}};
+constexpr Kernel kKernels[] = {{"grid_sample", kFloatDtypes, run_grid_sample}};
 
 }  // namespace
 

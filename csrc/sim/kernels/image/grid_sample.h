@@ -131,19 +131,6 @@ inline atalla_status check_grid(const char* name, const atalla_operand& grid, co
       static_cast<long long>(image.sizes[3]), static_cast<long long>(image.sizes[4]));
 }
 
-// Taps of a point, for the cost of a launch.
-inline uint64_t grid_taps(const GridSampleParameters& p, const atalla_operand& grid) {
-  const bool volumes = grid.ndim > 0 && grid.sizes[grid.ndim - 1] != 2;
-  switch (p.mode) {
-    case GridMode::kNearest:
-      return 1;
-    case GridMode::kCubic:
-      return volumes ? 64 : 16;
-    default:
-      return volumes ? 8 : 4;
-  }
-}
-
 // Taps of a block of points: [tap][point], so that points are the lanes.
 template <class T>
 struct GridTaps {

@@ -151,18 +151,7 @@ atalla_status run_grid_backward(const Launch& l) {
   return ok ? ATALLA_OK : no_memory(name);
 }
 
-// Each tap is read, multiplied and added for the grid, and added to the image's gradient.
-void cost_grid_backward(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Operand::kGradOutput], &grid = d.operands[Operand::kGrid];
-  const uint64_t taps = grid_taps(GridSampleBackwardParameters::read(d), grid);
-  const uint64_t item = dtype_size(out.dtype), points = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += operand_bytes(out) + operand_bytes(grid) + 2 * points * taps * item;
-  cost.bytes_written += operand_bytes(d.operands[Operand::kGradInput]) + operand_bytes(d.operands[Operand::kGradGrid]);
-  cost.tiles += 2 * points * taps;
-  cost.vector_ops += 10 * taps * cost.vectors(element_count(out)) + 16 * cost.vectors(element_count(grid));
-}
-
-constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward, cost_grid_backward}};
+constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward}};
 
 }  // namespace
 

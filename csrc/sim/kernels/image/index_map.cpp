@@ -123,19 +123,12 @@ atalla_status run_nearest(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});
 }
 
-// Moved by the SDMA alone: every element of the result is written once, and read from where it stands.
-void cost_map(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bytes = operand_bytes(d.operands[Operand::kOut]);
-  cost.bytes_read += bytes;
-  cost.bytes_written += bytes;
-}
-
 constexpr Kernel kKernels[] = {
-    {"flip", kAllDtypes, run_flip, cost_map},
-    {"roll", kAllDtypes, run_roll, cost_map},
-    {"pad.reflect", kAllDtypes, run_reflect, cost_map},
-    {"pad.replicate", kAllDtypes, run_replicate, cost_map},
-    {"resample.nearest", kAllDtypes, run_nearest, cost_map},
+    {"flip", kAllDtypes, run_flip},
+    {"roll", kAllDtypes, run_roll},
+    {"pad.reflect", kAllDtypes, run_reflect},
+    {"pad.replicate", kAllDtypes, run_replicate},
+    {"resample.nearest", kAllDtypes, run_nearest},
 };
 
 }  // namespace

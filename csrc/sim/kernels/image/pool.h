@@ -120,27 +120,5 @@ atalla_status read_pool(const char* name, const Launch& l, int in, const Paramet
   return ATALLA_OK;
 }
 
-// Vectors of 32 channels of the results, lines in whole blocks of positions, for the cost of a launch.
-inline uint64_t pool_vectors(const atalla_launch_desc& d, const Cost& cost) {
-  const atalla_operand& out = d.operands[PoolMaxOperands::kOut];
-  const int64_t width = inner_size(out);
-  if (width <= 0) return 0;
-  return cost.vectors(element_count(out) / width) * cost.computed_rows(width);
-}
-
-// Taps of a window, for the cost of a launch.
-inline int64_t pool_taps(const int64_t (&kernel)[kSpatialDims]) {
-  const int64_t n = kernel[0] * kernel[1] * kernel[2];
-  return n > 0 ? n : 1;
-}
-inline int64_t adaptive_pool_taps(const atalla_launch_desc& d, int in) {
-  int64_t n = 1;
-  for (int i = 0; i < kSpatialDims; ++i) {
-    const int64_t x = d.operands[in].sizes[2 + i], o = d.operands[PoolMaxOperands::kOut].sizes[2 + i];
-    n *= o > 0 ? (x + o - 1) / o : 0;
-  }
-  return n > 0 ? n : 1;
-}
-
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

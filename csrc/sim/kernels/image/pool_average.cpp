@@ -120,29 +120,10 @@ atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
   }
 }
 
-// The array adds the taps, with the identity as weights; a scaling for each result.
-template <bool kAdaptive>
-void cost_of_average(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 1) : pool_taps(PoolAverageParameters::read(d).kernel);
-  const uint64_t vectors = pool_vectors(d, cost);
-  cost.vector_ops += 2 * vectors;
-  cost.array_rows += static_cast<uint64_t>(taps) * vectors;
-  cost.weight_rows += cost.chip.vector_lanes;
-  cost.packets += (15 + static_cast<uint64_t>(taps)) * vectors / 3;
-  const uint64_t side_by_side =
-      std::min<uint64_t>(cost.chip.sdma_tile_rows, cost.computed_rows(inner_size(d.operands[Operand::kOut])));
-  cost.packets +=
-      cost.array_waits(static_cast<uint64_t>(taps) * vectors / std::max<uint64_t>(1, side_by_side), side_by_side);
-}
-
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.average", kDtypes, [](const Launch& l) { return run_average("pool.average", l, false); },
-     cost_of_average<false>},
-    {"pool.adaptive_average", kDtypes, [](const Launch& l) { return run_average("pool.adaptive_average", l, true); },
-     cost_of_average<true>},
+    {"pool.average", kDtypes, [](const Launch& l) { return run_average("pool.average", l, false); }},
+    {"pool.adaptive_average", kDtypes, [](const Launch& l) { return run_average("pool.adaptive_average", l, true); }},
 };
 
 }  // namespace

@@ -121,14 +121,7 @@ atalla_status run_fractional(const Launch& l) {
   return FractionalPool<float>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
 }
 
-void cost_fractional(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]) + operand_bytes(d.operands[Operand::kSamples]);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]) + operand_bytes(d.operands[Operand::kIndices]);
-  const int64_t taps = pool_taps(PoolFractionalMaxParameters::read(d).kernel);
-  cost.vector_ops += 5 * static_cast<uint64_t>(taps) * cost.vectors(element_count(d.operands[Operand::kOut]));
-}
-
-constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional, cost_fractional}};
+constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional}};
 
 }  // namespace
 

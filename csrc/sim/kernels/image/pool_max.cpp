@@ -218,25 +218,10 @@ atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
   }
 }
 
-// A tap is a compare and a select of the value, the same for NaN, and, where the indices are wanted, arithmetic and a
-// select of those.
-template <bool kAdaptive>
-void cost_of_max(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]);
-  const bool indices = d.operands[Operand::kIndices].addr != 0;
-  cost.bytes_written +=
-      operand_bytes(d.operands[Operand::kOut]) + (indices ? operand_bytes(d.operands[Operand::kIndices]) : 0);
-  const int64_t taps = kAdaptive ? adaptive_pool_taps(d, 2) : pool_taps(PoolMaxParameters::read(d).kernel);
-  const uint64_t vectors = pool_vectors(d, cost), passes = static_cast<uint64_t>(taps) * vectors;
-  cost.vector_ops += (indices ? 7u : 4u) * passes;
-  cost.packets += std::max(passes, 8 * vectors);
-}
-
 constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.max", kDtypes, [](const Launch& l) { return run_max("pool.max", l, false); }, cost_of_max<false>},
-    {"pool.adaptive_max", kDtypes, [](const Launch& l) { return run_max("pool.adaptive_max", l, true); },
-     cost_of_max<true>},
+    {"pool.max", kDtypes, [](const Launch& l) { return run_max("pool.max", l, false); }},
+    {"pool.adaptive_max", kDtypes, [](const Launch& l) { return run_max("pool.adaptive_max", l, true); }},
 };
 
 }  // namespace

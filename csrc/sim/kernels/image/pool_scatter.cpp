@@ -83,16 +83,7 @@ atalla_status run_scatter(const Launch& l) {
   }
 }
 
-// Element by element: the SDMA fetches and stores a tile for each.
-void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
-  cost.bytes_read += operand_bytes(d.operands[Operand::kInput]) + operand_bytes(d.operands[Operand::kIndices]);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  cost.tiles += static_cast<uint64_t>(element_count(d.operands[Operand::kInput]));
-  if (PoolScatterParameters::read(d).add)
-    cost.vector_ops += static_cast<uint64_t>(element_count(d.operands[Operand::kInput]));
-}
-
-constexpr Kernel kKernels[] = {{"pool.scatter", kFloatDtypes | kIntegerDtypes, run_scatter, cost_scatter}};
+constexpr Kernel kKernels[] = {{"pool.scatter", kFloatDtypes | kIntegerDtypes, run_scatter}};
 
 }  // namespace
 

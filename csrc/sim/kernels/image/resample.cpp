@@ -111,29 +111,14 @@ atalla_status run_average_backward(const char* name, const Launch& l) {
   });
 }
 
-// A multiply and an addition a tap, in each of the passes.
-void cost_resample(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Operand::kOut], &in = d.operands[Operand::kInput];
-  cost.bytes_read += operand_bytes(in);
-  cost.bytes_written += operand_bytes(out);
-  int64_t rows = element_count(in);
-  for (int k = kSpatialDims - 1; k >= 0; --k) {
-    const int64_t from = in.sizes[2 + k], to = out.sizes[2 + k];
-    if (from == to || from == 0 || to == 0) continue;
-    const int64_t taps = from > to ? 2 * ((from + to - 1) / to) : 2;
-    rows = rows / from * to;
-    cost.vector_ops += 2 * static_cast<uint64_t>(taps) * cost.vectors(rows);
-  }
-}
-
 constexpr uint64_t kWithBytes = kFloatDtypes | dtype_bit(ATALLA_U8);
 
 #define ATALLA_RESAMPLE(text, filter)                                                                                 \
   {"resample." text, kWithBytes,                                                                                      \
-   [](const Launch& l) { return run_filter<Filter::filter, false>("resample." text, l); }, cost_resample},            \
+   [](const Launch& l) { return run_filter<Filter::filter, false>("resample." text, l); }},            \
   {                                                                                                                   \
     "resample_backward." text, kFloatDtypes,                                                                          \
-        [](const Launch& l) { return run_filter<Filter::filter, true>("resample_backward." text, l); }, cost_resample \
+        [](const Launch& l) { return run_filter<Filter::filter, true>("resample_backward." text, l); } \
   }
 
 constexpr Kernel kKernels[] = {
@@ -143,19 +128,17 @@ constexpr Kernel kKernels[] = {
     ATALLA_RESAMPLE("cubic_aa", CubicAntialias),
     ATALLA_RESAMPLE("lanczos_aa", LanczosAntialias),
     {"resample_backward.nearest", kFloatDtypes,
-     [](const Launch& l) { return run_filter<Filter::NearestFloor, true>("resample_backward.nearest", l); },
-     cost_resample},
+     [](const Launch& l) { return run_filter<Filter::NearestFloor, true>("resample_backward.nearest", l); }},
     {"resample_backward.nearest_exact", kFloatDtypes,
-     [](const Launch& l) { return run_filter<Filter::NearestExact, true>("resample_backward.nearest_exact", l); },
-     cost_resample},
+     [](const Launch& l) { return run_filter<Filter::NearestExact, true>("resample_backward.nearest_exact", l); }},
     {"pad_backward.reflect", kFloatDtypes,
-     [](const Launch& l) { return run_pad_backward<true>("pad_backward.reflect", l); }, cost_resample},
+     [](const Launch& l) { return run_pad_backward<true>("pad_backward.reflect", l); }},
     {"pad_backward.replicate", kFloatDtypes,
-     [](const Launch& l) { return run_pad_backward<false>("pad_backward.replicate", l); }, cost_resample},
+     [](const Launch& l) { return run_pad_backward<false>("pad_backward.replicate", l); }},
     {"pool_backward.average", kFloatDtypes,
-     [](const Launch& l) { return run_average_backward<false>("pool_backward.average", l); }, cost_resample},
+     [](const Launch& l) { return run_average_backward<false>("pool_backward.average", l); }},
     {"pool_backward.adaptive_average", kFloatDtypes,
-     [](const Launch& l) { return run_average_backward<true>("pool_backward.adaptive_average", l); }, cost_resample},
+     [](const Launch& l) { return run_average_backward<true>("pool_backward.adaptive_average", l); }},
 };
 #undef ATALLA_RESAMPLE
 

@@ -174,26 +174,14 @@ atalla_status run_scatter(const Launch& l) {
   return run_moves<false>(name, l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
 }
 
-// A vector instruction compares a vector, another finds its places by a prefix sum.
-void cost_count(const atalla_launch_desc& d, Cost& cost) {
-  if (d.n_operands < 2) return;
-  cost_operand_bytes(d, cost);
-  cost.vector_ops += 2 * cost.vectors(element_count(d.operands[Operand::kInput]));
-}
-
-void cost_moves(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  if (d.n_operands > 2) cost.vector_ops += 3 * cost.vectors(element_count(d.operands[d.n_operands == 4 ? 2 : 1]));
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable compact_kernels() {
   static constexpr Kernel kernels[] = {
-      {"compact.count", kAllDtypes, run_count, cost_count},
-      {"compact.nonzero", kAllDtypes, run_nonzero, cost_moves},
-      {"compact.select", kAllDtypes, run_select, cost_moves},
-      {"masked_scatter", kAllDtypes, run_scatter, cost_moves},
+      {"compact.count", kAllDtypes, run_count},
+      {"compact.nonzero", kAllDtypes, run_nonzero},
+      {"compact.select", kAllDtypes, run_select},
+      {"masked_scatter", kAllDtypes, run_scatter},
   };
   return kernels;
 }

@@ -136,24 +136,11 @@ atalla_status run_embedding_bag(const Launch& l) {
   return ATALLA_OK;
 }
 
-// One row of the table is read for each index.
-void cost_embedding_bag(const atalla_launch_desc& d, Cost& cost) {
-  if (d.n_operands < 8 || d.operands[Operand::kTable].ndim != 2) return;
-  const int64_t rows = element_count(d.operands[Operand::kIndices]), width = d.operands[Operand::kTable].sizes[1];
-  const uint64_t row_bytes = static_cast<uint64_t>(width) * dtype_size(d.operands[Operand::kTable].dtype);
-  cost.bytes_read += static_cast<uint64_t>(rows) * row_bytes + operand_bytes(d.operands[Operand::kIndices]) +
-                     operand_bytes(d.operands[Operand::kOffsets]) + operand_bytes(d.operands[Operand::kScale]);
-  for (int i = 0; i < d.n_outputs; ++i) cost.bytes_written += operand_bytes(d.operands[i]);
-  cost.vector_ops +=
-      static_cast<uint64_t>(rows) * cost.vectors(width) * (d.operands[Operand::kScale].addr != 0 ? 2 : 1);
-  cost.tiles += static_cast<uint64_t>(rows) * cost.tiles_of(row_bytes);
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable embedding_bag_kernels() {
   static constexpr Kernel kernels[] = {
-      {"embedding_bag", kFloatDtypes, run_embedding_bag, cost_embedding_bag},
+      {"embedding_bag", kFloatDtypes, run_embedding_bag},
   };
   return kernels;
 }

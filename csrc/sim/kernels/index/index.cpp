@@ -105,36 +105,14 @@ atalla_status run_index(const Launch& l) {
   return run_walk(l, w);
 }
 
-// Tiles for each contiguous run that an index gives, and full ones to write out.
-void cost_of_runs(const atalla_launch_desc& d, uint64_t run_elements, Cost& cost) {
-  const uint64_t element = dtype_size(d.operands[Operand::kOut].dtype),
-                 total = static_cast<uint64_t>(element_count(d.operands[Operand::kOut]));
-  if (total == 0) return;
-  const uint64_t bytes = total * element, run_bytes = run_elements * element;
-  cost.bytes_read += bytes;
-  for (int i = Operand::kIndices; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
-  cost.bytes_written += bytes;
-  cost.tiles += total / run_elements * cost.tiles_of(run_bytes) + cost.tiles_of(bytes);
-  cost.packets += 26 * (total / run_elements);  // the index, its check, the addresses
-}
-
-void cost_index_select(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_runs(d, run_behind(d.operands[Operand::kInput], IndexSelectParameters::read(d).dim), cost);
-}
-void cost_gather(const atalla_launch_desc& d, Cost& cost) { cost_of_runs(d, 1, cost); }
-void cost_index(const atalla_launch_desc& d, Cost& cost) {
-  const IndexParameters p = IndexParameters::read(d);
-  cost_of_runs(d, run_behind(d.operands[Operand::kInput], p.first_dim + p.count - 1), cost);
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable index_kernels() {
   static constexpr int kCount = 4;
   static const Kernel kernels[kCount] = {
-      {"index_select", kAllDtypes, run_index_select, cost_index_select},
-      {"gather", kAllDtypes, run_gather, cost_gather},
-      {"index", kAllDtypes, run_index, cost_index},
+      {"index_select", kAllDtypes, run_index_select},
+      {"gather", kAllDtypes, run_gather},
+      {"index", kAllDtypes, run_index},
       triangle_kernel()[0],
   };
   return kernels;

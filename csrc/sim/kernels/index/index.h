@@ -239,16 +239,6 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
                    static_cast<long long>(high), dim);
 }
 
-// Elements that lie together behind dimension `dim`: what one index value moves. An estimate is asked for before the
-// parameters are checked, so dim may be anything.
-inline uint64_t run_behind(const atalla_operand& o, int64_t dim) {
-  uint64_t run = 1;
-  for (int64_t d = o.ndim - 1; d >= 0 && d > dim && o.strides[d] == static_cast<int64_t>(run); --d) {
-    run *= static_cast<uint64_t>(o.sizes[d]);
-  }
-  return run > 0 ? run : 1;
-}
-
 // Tiles of up to 2 KiB in which the SDMA moves a contiguous run.
 
 }  // namespace

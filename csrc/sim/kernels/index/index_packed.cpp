@@ -61,12 +61,7 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  cost.bytes_read += operand_bytes(desc.operands[Operand::kOut]) + operand_bytes(desc.operands[Operand::kIndex]);
-  cost.bytes_written += operand_bytes(desc.operands[Operand::kOut]);
-}
-
-constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run}};
 
 }  // namespace
 

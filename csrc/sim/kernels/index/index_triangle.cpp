@@ -54,16 +54,7 @@ atalla_status run_triangle(const Launch& l) {
   return ATALLA_OK;
 }
 
-// One multiplication by a mask a vector of a row.
-void cost_triangle(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& out = d.operands[Operand::kOut];
-  if (out.ndim < 2) return;
-  cost_operand_bytes(d, cost);
-  const int64_t columns = out.sizes[out.ndim - 1];
-  if (columns > 0) cost.vector_ops += static_cast<uint64_t>(element_count(out) / columns) * cost.vectors(columns);
-}
-
-constexpr Kernel kKernels[] = {{"triangle", kAllDtypes, run_triangle, cost_triangle}};
+constexpr Kernel kKernels[] = {{"triangle", kAllDtypes, run_triangle}};
 
 }  // namespace
 

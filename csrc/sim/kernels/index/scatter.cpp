@@ -115,34 +115,12 @@ atalla_status run_index_put(const Launch& l) {
   return run_writes(l, w, p.combine, p.scaled ? &p.scale : nullptr);
 }
 
-// Elements move in runs of `run`; what is combined is also read where it is written, and costs a vector instruction.
-void cost_of_writes(const atalla_launch_desc& d, uint64_t run, bool combines, Cost& cost) {
-  if (d.n_operands < 3) return;
-  const uint64_t element = dtype_size(d.operands[Put::kOut].dtype),
-                 total = static_cast<uint64_t>(element_count(d.operands[Put::kSource]));
-  if (total == 0) return;
-  const uint64_t bytes = total * element, runs = (total + run - 1) / run;
-  for (int i = Put::kSource; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
-  if (combines) cost.bytes_read += bytes, cost.vector_ops += runs * cost.vectors(static_cast<int64_t>(run));
-  cost.bytes_written += bytes;
-  cost.tiles += (combines ? 2 : 1) * runs * cost.tiles_of(run * element) + cost.tiles_of(bytes);
-}
-
-void cost_scatter(const atalla_launch_desc& d, Cost& cost) {
-  cost_of_writes(d, 1, ScatterParameters::read(d).combine != Combine::kAssign, cost);
-}
-
-void cost_index_put(const atalla_launch_desc& d, Cost& cost) {
-  const IndexPutParameters p = IndexPutParameters::read(d);
-  cost_of_writes(d, run_behind(d.operands[Put::kOut], p.first_dim + p.count - 1), p.combine != Combine::kAssign, cost);
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable scatter_kernels() {
   static constexpr Kernel kernels[] = {
-      {"scatter", kAllDtypes, run_scatter, cost_scatter},
-      {"index_put", kAllDtypes, run_index_put, cost_index_put},
+      {"scatter", kAllDtypes, run_scatter},
+      {"index_put", kAllDtypes, run_index_put},
   };
   return kernels;
 }

@@ -90,15 +90,7 @@ atalla_status run_segment_reduce(const Launch& l) {
   return ATALLA_OK;
 }
 
-void cost_segment_reduce(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const SegmentReduction kind = SegmentReduceParameters::read(d).reduction;
-  const bool compares = kind == SegmentReduction::kMax || kind == SegmentReduction::kMin;
-  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kData])) * (compares ? 3 : 1) +
-                     cost.vectors(element_count(d.operands[Operand::kOut]));
-}
-
-constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_reduce, cost_segment_reduce}};
+constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_reduce}};
 
 }  // namespace
 

@@ -85,18 +85,8 @@ atalla_status run_segment_reduce_backward(const Launch& l) {
   return ATALLA_OK;
 }
 
-// An element is compared twice and selected (max, min), or multiplied and divided (prod), or written.
-void cost_segment_reduce_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const SegmentReduction kind = SegmentReduceBackwardParameters::read(d).reduction;
-  const uint64_t operations = kind == SegmentReduction::kProd                                    ? 9
-                              : kind == SegmentReduction::kMax || kind == SegmentReduction::kMin ? 4
-                                                                                                 : 1;
-  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kData])) * operations;
-}
-
 constexpr Kernel kKernels[] = {
-    {"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward, cost_segment_reduce_backward}};
+    {"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward}};
 
 }  // namespace
 

@@ -279,18 +279,5 @@ bool with_workspace(F&& run) {
   return true;
 }
 
-// Bytes of the operands and `operations` scalar operations a matrix (4 times that for complex numbers).
-inline void cost_matrices(const atalla_launch_desc& d, int own_dims, double operations, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  double batch = 1;
-  for (int i = 0; i + own_dims < d.operands[0].ndim; ++i) batch *= static_cast<double>(d.operands[0].sizes[i]);
-  const double factor = is_complex(d.compute_dtype) ? 4 : 1;
-  cost.vector_ops += static_cast<uint64_t>(batch * factor * (operations / cost.chip.vector_lanes + 1));
-}
-inline double cost_size(const atalla_launch_desc& d, int k, int from_end) {
-  const atalla_operand& o = d.operands[k];
-  return k < d.n_operands && o.ndim >= from_end ? static_cast<double>(o.sizes[o.ndim - from_end]) : 0;
-}
-
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA::linalg

@@ -95,24 +95,10 @@ atalla_status run_matrix_exp(const Launch& l) {
   });
 }
 
-void cost_ldl_factor(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 2);
-  cost_matrices(d, 2, 2 * n * n * n / 3, cost);
-}
-void cost_ldl_solve(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 2);
-  cost_matrices(d, 2, 4 * n * n * cost_size(d, 0, 1), cost);
-}
-// As for the largest degree and no squarings: the norm is not known before the run.
-void cost_matrix_exp(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 2);
-  cost_matrices(d, 2, 2 * 6 * n * n * n + 8 * n * n * n / 3, cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"linalg.ldl_factor", kLinalgDtypes, run_ldl_factor, cost_ldl_factor},
-    {"linalg.ldl_solve", kLinalgDtypes, run_ldl_solve, cost_ldl_solve},
-    {"linalg.matrix_exp", kLinalgDtypes, run_matrix_exp, cost_matrix_exp},
+    {"linalg.ldl_factor", kLinalgDtypes, run_ldl_factor},
+    {"linalg.ldl_solve", kLinalgDtypes, run_ldl_solve},
+    {"linalg.matrix_exp", kLinalgDtypes, run_matrix_exp},
 };
 
 }  // namespace

@@ -99,18 +99,10 @@ atalla_status run_ormqr(const Launch& l) {
   });
 }
 
-void cost_geqrf(const atalla_launch_desc& d, Cost& cost) {
-  const double m = cost_size(d, 0, 2), n = cost_size(d, 0, 1);
-  cost_matrices(d, 2, 4 * m * n * (m < n ? m : n), cost);
-}
-void cost_product(const atalla_launch_desc& d, Cost& cost) {
-  cost_matrices(d, 2, 4 * cost_size(d, 0, 2) * cost_size(d, 0, 1) * cost_size(d, 2, 1), cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"linalg.geqrf", kLinalgDtypes, run_geqrf, cost_geqrf},
-    {"linalg.householder_product", kLinalgDtypes, run_householder_product, cost_product},
-    {"linalg.ormqr", kLinalgDtypes, run_ormqr, cost_product},
+    {"linalg.geqrf", kLinalgDtypes, run_geqrf},
+    {"linalg.householder_product", kLinalgDtypes, run_householder_product},
+    {"linalg.ormqr", kLinalgDtypes, run_ormqr},
 };
 
 }  // namespace

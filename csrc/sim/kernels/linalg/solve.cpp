@@ -182,29 +182,12 @@ atalla_status run_triangular_solve(const Launch& l) {
   });
 }
 
-void cost_lu_factor(const atalla_launch_desc& d, Cost& cost) {
-  const double m = cost_size(d, 0, 2), n = cost_size(d, 0, 1);
-  cost_matrices(d, 2, 2 * m * n * (m < n ? m : n), cost);
-}
-void cost_lu_solve(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 2);
-  cost_matrices(d, 2, 2 * n * n * cost_size(d, 0, 1), cost);
-}
-void cost_permutation(const atalla_launch_desc& d, Cost& cost) { cost_matrices(d, 2, cost_size(d, 0, 2), cost); }
-void cost_cholesky(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 2);
-  cost_matrices(d, 2, n * n * n / 3, cost);
-}
-void cost_triangular_solve(const atalla_launch_desc& d, Cost& cost) {
-  cost_matrices(d, 2, cost_size(d, 2, 1) * cost_size(d, 0, 2) * cost_size(d, 0, 1), cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"linalg.lu_factor", kLinalgDtypes, run_lu_factor, cost_lu_factor},
-    {"linalg.lu_solve", kLinalgDtypes, run_lu_solve, cost_lu_solve},
-    {"linalg.permutation", kLinalgDtypes, run_permutation, cost_permutation},
-    {"linalg.cholesky", kLinalgDtypes, run_cholesky, cost_cholesky},
-    {"linalg.triangular_solve", kLinalgDtypes, run_triangular_solve, cost_triangular_solve},
+    {"linalg.lu_factor", kLinalgDtypes, run_lu_factor},
+    {"linalg.lu_solve", kLinalgDtypes, run_lu_solve},
+    {"linalg.permutation", kLinalgDtypes, run_permutation},
+    {"linalg.cholesky", kLinalgDtypes, run_cholesky},
+    {"linalg.triangular_solve", kLinalgDtypes, run_triangular_solve},
 };
 
 }  // namespace

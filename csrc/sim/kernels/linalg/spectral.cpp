@@ -210,31 +210,11 @@ atalla_status run_lstsq(const Launch& l) {
   });
 }
 
-void cost_eigh(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 1);
-  cost_matrices(d, 1, (d.operands[1].addr != 0 ? 9.0 : 1.4) * n * n * n, cost);
-}
-void cost_eig(const atalla_launch_desc& d, Cost& cost) {
-  const double n = cost_size(d, 0, 1);
-  cost_matrices(d, 1, (d.operands[1].addr != 0 ? 25 : 10) * n * n * n, cost);
-}
-void cost_svd(const atalla_launch_desc& d, Cost& cost) {
-  const double m = cost_size(d, 4, 2), n = cost_size(d, 4, 1), k = m < n ? m : n;
-  cost_matrices(d, 1, 4 * m * n * k + (d.operands[1].addr != 0 ? 60 : 35) * k * k * k, cost);
-}
-void cost_lstsq(const atalla_launch_desc& d, Cost& cost) {
-  const double m = cost_size(d, 4, 2), n = cost_size(d, 4, 1), k = m < n ? m : n;
-  cost_matrices(d, 2,
-                4 * m * n * (k + cost_size(d, 0, 1)) +
-                    (LinalgLstsqParameters::read(d).driver != LstsqDriver::kGels ? 60 * k * k * k : 0),
-                cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"linalg.eigh", kLinalgDtypes, run_eigh, cost_eigh},
-    {"linalg.eig", kLinalgDtypes, run_eig, cost_eig},
-    {"linalg.svd", kLinalgDtypes, run_svd, cost_svd},
-    {"linalg.lstsq", kLinalgDtypes, run_lstsq, cost_lstsq},
+    {"linalg.eigh", kLinalgDtypes, run_eigh},
+    {"linalg.eig", kLinalgDtypes, run_eig},
+    {"linalg.svd", kLinalgDtypes, run_svd},
+    {"linalg.lstsq", kLinalgDtypes, run_lstsq},
 };
 
 }  // namespace

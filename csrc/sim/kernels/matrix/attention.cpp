@@ -5,7 +5,6 @@
 #include "sim/kernels/matrix/attention_tile.h"
 //
 #include "kernel_parameters.h"
-#include "sim/kernels/matrix/gemm_cost.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -91,83 +90,7 @@ atalla_status run(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch) : run_as<float>(launch);
 }
 
-// Keys and values of a head stay in one scratchpad, where the array transposes the values; the scores of a block of
-// queries stay in the other. Causal: key tiles above the diagonal are skipped.
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const int64_t* q = desc.operands[Operand::kQuery].sizes;
-  const int64_t b = q[0], h = q[1], l = q[2], e = q[3];
-  const int64_t s = desc.operands[Operand::kKey].sizes[2], ev = desc.operands[Operand::kValue].sizes[3];
-  if (b <= 0 || h <= 0 || l <= 0) return;
-  const uint64_t heads = static_cast<uint64_t>(b) * static_cast<uint64_t>(h);
-  const int64_t q_item = dtype_size(desc.operands[Operand::kQuery].dtype);
-  const int64_t k_item = dtype_size(desc.operands[Operand::kKey].dtype);
-
-  const int64_t rows = tile_depth(cost.chip), columns = tile_width(cost.chip), block = cost.chip.vector_lanes;
-  const int64_t e_tiles = ceil_div(e, rows), ev_tiles = ceil_div(ev, columns);
-  // An array with room for two tiles takes two of a query at once, and gives two of a result.
-  const int64_t e_passes = ceil_div(e, cost.chip.array_rows), ev_passes = ceil_div(ev, cost.chip.array_columns);
-  const bool causal = AttentionParameters::read(desc).causal;
-  const auto computed = [&](int64_t n) { return static_cast<int64_t>(cost.computed_rows(n)); };
-  // Over all blocks of queries: tiles of `edge` keys, and pairs of a query and of such a tile.
-  struct Tiles {
-    int64_t blocks = 0, queries = 0;
-  };
-  const auto tiles_of = [&](int64_t edge) {
-    Tiles found;
-    if (!causal) return Tiles{ceil_div(l, block) * ceil_div(s, edge), computed(l) * ceil_div(s, edge)};
-    for (int64_t i = 0; i < l; i += block) {
-      const int64_t keys = min_of(ceil_div(s, edge), ceil_div(i + block, edge));
-      found.blocks += keys;
-      found.queries += keys * computed(min_of(block, l - i));
-    }
-    return found;
-  };
-  // Keys are columns of the weights of the first product, and rows of those of the second. Queries in whole blocks and
-  // the rest are two passes over keys and values, which the array transposes.
-  const Tiles scores = tiles_of(columns), sums = tiles_of(rows);
-  const int64_t passes = (l >= block ? 1 : 0) + (l % block != 0 ? 1 : 0), blocks = ceil_div(l, block);
-  const int64_t transposed = passes * ceil_div(s, rows) * ev_tiles;
-  const int64_t weights = scores.blocks * e_passes + sums.blocks * ev_tiles + blocks + transposed;
-  const auto queries = heads * cost.computed_rows(l), pairs = heads * static_cast<uint64_t>(scores.queries);
-
-  cost.macs = heads * static_cast<uint64_t>(causal ? scores.queries * columns * e + sums.queries * rows * ev
-                                                   : l * s * (e + ev));
-  cost.weight_rows = heads * static_cast<uint64_t>(weights * rows);
-  // The array adds the probabilities, too.
-  cost.array_rows = heads * static_cast<uint64_t>(scores.queries * e_passes + sums.queries * ev_passes) + pairs +
-                    heads * static_cast<uint64_t>(transposed * columns);
-  cost.bytes_read = heads * static_cast<uint64_t>(l * e * q_item + passes * s * (e + ev) * k_item);
-  cost.bytes_written = operand_bytes(desc.operands[Operand::kOut]);
-  cost.bytes_written += operand_bytes(desc.operands[Operand::kLogsumexp]);
-  uint64_t mask_ops = 0;  // for a pair
-  if (desc.n_operands > Operand::kMask && desc.operands[Operand::kMask].addr != 0) {
-    cost.bytes_read += operand_bytes(desc.operands[Operand::kMask]);
-    mask_ops = desc.operands[Operand::kMask].dtype == ATALLA_BOOL ? 3 : 1;
-  }
-  // A pair: maximum (compare and select), subtraction, and the mask. A query: scale, reduction of the maximum, and for
-  // each tile of the result its start and a division.
-  cost.vector_ops = pairs * (3 + mask_ops) + queries * static_cast<uint64_t>(e_tiles + 3 + 2 * ev_tiles);
-  cost.packets = 3 * pairs / 4 + 12 * queries;
-  // Scores wait for their sums, of which each adds to that of the tile before, as do those of probabilities and
-  // results.
-  const int64_t issued = 2 * block;  // of weights and queries
-  const int64_t of_results = sums.blocks * ev_passes;
-  cost.packets +=
-      heads * (cost.array_waits(static_cast<uint64_t>(scores.blocks), 0) +
-               cost.array_waits(static_cast<uint64_t>(scores.blocks * e_passes), issued) +
-               cost.array_waits(static_cast<uint64_t>(of_results), ev_passes < ev_tiles ? issued + block : issued) +
-               cost.array_waits(static_cast<uint64_t>(blocks * ev_passes), 0));
-  // A block of few queries does not hide the array's latency.
-  if (l % block != 0)
-    cost.packets += heads * (34 + cost.array_waits(1, 0)) *
-                    static_cast<uint64_t>(ceil_div(s, columns) * e_tiles + ceil_div(s, rows) * ev_tiles);
-  // Tiles of keys and values that some element does not fill are cleared first.
-  if (s % columns != 0 || e % rows != 0 || ev % columns != 0)
-    cost.packets += heads * static_cast<uint64_t>(passes * ceil_div(s, columns) * (e_tiles + ev_tiles) * rows);
-  cost.exp_ops = pairs;
-}
-
-constexpr Kernel kKernels[] = {{"attention", kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"attention", kDtypes, run}};
 
 }  // namespace
 

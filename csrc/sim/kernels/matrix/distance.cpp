@@ -179,26 +179,10 @@ atalla_status run_cross(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A difference, its magnitude (three operations), its power and the sum; a root for each result.
-void cost_distance(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const atalla_operand& x = d.operands[Cdist::kX];
-  const bool power = norm_of(CdistParameters::read(d).p) == Norm::Other;
-  const int64_t results = element_count(d.operands[Cdist::kOut]), k = inner_size(x);
-  cost.vector_ops += cost.vectors(results * k) * (power ? 22 : 5) + cost.vectors(results) * 8;
-  if (power) cost.exp_ops += cost.vectors(results * k);
-}
-
-void cost_cross(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  cost.vector_ops +=
-      cost.vectors(element_count(d.operands[Cdist::kOut])) * (is_complex(d.operands[Cdist::kOut].dtype) ? 14 : 3);
-}
-
 constexpr Kernel kKernels[] = {
-    {"cdist", kWideFloatDtypes, run_cdist, cost_distance},
-    {"pdist", kWideFloatDtypes, run_pdist, cost_distance},
-    {"cross", kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross, cost_cross},
+    {"cdist", kWideFloatDtypes, run_cdist},
+    {"pdist", kWideFloatDtypes, run_pdist},
+    {"cross", kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross},
 };
 
 }  // namespace

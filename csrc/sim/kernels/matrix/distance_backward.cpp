@@ -103,26 +103,9 @@ atalla_status run_pdist_backward(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A difference, its sign or power, a multiplication and a sum for each element of each pair.
-void cost_gradient(const atalla_launch_desc& d, uint64_t pairs, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const atalla_operand& x = d.operands[Cdist::kX];
-  const double p = CdistBackwardParameters::read(d).p;
-  const bool power = p != 0 && p != 1 && p != 2 && !std::isinf(p);
-  const int64_t work = static_cast<int64_t>(pairs) * inner_size(x);
-  cost.vector_ops += cost.vectors(work) * (power ? 22 : 5);
-  if (power) cost.exp_ops += cost.vectors(work);
-}
-void cost_cdist_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_gradient(d, static_cast<uint64_t>(element_count(d.operands[Cdist::kGradOutput])), cost);
-}
-void cost_pdist_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_gradient(d, 2 * static_cast<uint64_t>(element_count(d.operands[Cdist::kGradOutput])), cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"cdist_backward", kWideFloatDtypes, run_cdist_backward, cost_cdist_backward},
-    {"pdist_backward", kWideFloatDtypes, run_pdist_backward, cost_pdist_backward},
+    {"cdist_backward", kWideFloatDtypes, run_cdist_backward},
+    {"pdist_backward", kWideFloatDtypes, run_pdist_backward},
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 //
 #include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_complex.h"
-#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_operands.h"
 #include "sim/kernels/pointwise/vector_program.h"
 
@@ -193,46 +193,7 @@ atalla_status run(const Launch& launch) {
   }
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const atalla_operand& out = desc.operands[Operand::kOut];
-  const bool complex = is_complex(desc.compute_dtype), integer = is_integer(desc.compute_dtype);
-  const uint64_t vectors = cost_product(desc, complex ? 4 : 1, cost);
-  if (vectors == 0) return;
-  cost.bytes_written = static_cast<uint64_t>(element_count(out)) * static_cast<uint64_t>(dtype_size(out.dtype));
-  const GemmParameters p = GemmParameters::read(desc);
-  const double alpha = integer ? static_cast<double>(p.alpha.integer) : p.alpha.real;
-  const double beta = integer ? static_cast<double>(p.beta.integer) : p.beta.real;
-  const uint64_t scaling = complex ? 6 : 1;     // a complex product is six real operations
-  if (complex) cost.vector_ops += 2 * vectors;  // the sums of the products
-  if (alpha != 1.0 || (complex && p.alpha.imaginary != 0)) cost.vector_ops += scaling * vectors;
-  if (desc.n_operands > Operand::kC && desc.operands[Operand::kC].addr != 0 && beta != 0.0) {
-    cost.bytes_read += operand_bytes(desc.operands[Operand::kC]);
-    cost.vector_ops += vectors * ((beta != 1.0 ? scaling : 0) + (complex ? 2 : 1));
-  }
-  const auto then = [&](const PointwiseOp& op) {
-    cost.vector_ops += vectors * op.vector_ops[complex];
-    cost.exp_ops += vectors * op.exp_ops[complex];
-  };
-  switch (p.activation) {
-    case Activation::kRelu:
-      then(pointwise_op("pointwise.relu"));
-      break;
-    case Activation::kGeluErf:
-      then(pointwise_op("pointwise.gelu_none"));
-      break;
-    case Activation::kGeluTanh:
-      then(pointwise_op("pointwise.gelu_tanh"));
-      break;
-    case Activation::kSilu:
-      then(pointwise_op("pointwise.silu"));
-      break;
-    default:
-      break;
-  }
-  hide_stores(vectors, /*program=*/false, cost);
-}
-
-constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run}};
 
 }  // namespace
 

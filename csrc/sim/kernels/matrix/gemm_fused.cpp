@@ -7,7 +7,7 @@
 #include "sim/kernels/matrix/epilogue_program.h"
 //
 #include "kernel_parameters.h"
-#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_operands.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
 
@@ -156,20 +156,7 @@ atalla_status run(const Launch& launch) {
   return FusedProduct<float>(launch).run();
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const int c = desc.n_outputs + 2;
-  const uint64_t vectors = cost_product(desc, 1, cost);
-  if (vectors == 0) return;
-  const GemmFusedParameters p = GemmFusedParameters::read(desc);
-  for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
-  for (int i = c; i + 1 < desc.n_operands; ++i) cost.bytes_read += operand_bytes(desc.operands[i]);
-  if (p.alpha != 1.0) cost.vector_ops += vectors;
-  if (desc.operands[c].addr != 0 && p.beta != 0.0) cost.vector_ops += vectors * (p.beta != 1.0 ? 2 : 1);
-  cost_vector_program(element_count(desc.operands[Operands::kOutputs]), p.vector_ops, p.exp_ops, cost);
-  hide_stores(vectors, /*program=*/true, cost);
-}
-
-constexpr Kernel kKernels[] = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run}};
 
 }  // namespace
 

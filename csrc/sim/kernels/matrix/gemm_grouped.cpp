@@ -6,7 +6,7 @@
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
 #include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -140,39 +140,12 @@ atalla_status run(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch, shape) : run_as<float>(launch, shape);
 }
 
-// The ends are data, so every group is charged for: the weights of each are pushed once, and the rows together pass
-// once. Groups of the contracted dimension each end a row of tiles of their own.
-void cost(const atalla_launch_desc& desc, Cost& cost) {
+void count(const atalla_launch_desc& desc, Work& work) {
   Shape shape;
-  if (desc.n_operands != 4 || !read_shape(desc, shape)) return;
-  const auto groups = static_cast<uint64_t>(max_of(1, shape.groups));
-  if (shape.m <= 0 || shape.n <= 0) return;
-  const atalla_operand &out = desc.operands[Operand::kOut], &a = desc.operands[Operand::kA],
-                       &b = desc.operands[Operand::kB];
-  ArrayProduct p = array_product(cost.chip, shape.m, shape.n, shape.k, dtype_size(a.dtype), dtype_size(b.dtype), false);
-  cost.macs = p.macs;
-  const uint64_t rows = static_cast<uint64_t>(shape.m);
-  const uint64_t column_tiles = static_cast<uint64_t>(ceil_div(shape.n, tile_width(cost.chip)));
-  const uint64_t row_tiles = static_cast<uint64_t>(ceil_div(shape.k, tile_depth(cost.chip)));
-  switch (shape.divided) {
-    case Divided::Rows:
-      p.weight_rows *= groups, p.b_bytes *= groups;
-      break;
-    case Divided::Columns:  // every group may end in a tile that is not full
-      p.array_rows += rows * row_tiles * (groups - 1);
-      p.weight_rows += static_cast<uint64_t>(tile_depth(cost.chip)) * row_tiles * (groups - 1);
-      p.a_bytes *= groups;
-      break;
-    default:
-      p.array_rows += rows * column_tiles * (groups - 1);
-      p.weight_rows += static_cast<uint64_t>(tile_depth(cost.chip)) * column_tiles * (groups - 1);
-  }
-  cost.array_rows = p.array_rows, cost.weight_rows = p.weight_rows;
-  cost.bytes_read = p.a_bytes + p.b_bytes + 4 * groups;
-  cost.bytes_written = operand_bytes(out);
+  if (desc.n_operands == 4 && read_shape(desc, shape)) work.macs = static_cast<uint64_t>(shape.m * shape.n * shape.k);
 }
 
-constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, count}};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 //
 #include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_block.h"
-#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_packed_micro.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
 
@@ -254,32 +254,7 @@ atalla_status run(const Launch& launch) {
   return multiply_packed(g) ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s", kNoMemory);
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const atalla_operand &out = desc.operands[0], &a = desc.operands[desc.n_outputs];
-  const atalla_operand& b = desc.operands[desc.n_outputs + 1];
-  const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
-  if (out.ndim != 2 || a.ndim != 2 || m <= 0 || n <= 0) return;
-  const auto rows = static_cast<int64_t>(cost.computed_rows(m));
-  const ArrayProduct product =
-      array_product(cost.chip, m, n, k, dtype_size(a.dtype), dtype_size(b.dtype), false, 0, rows);
-  cost.macs = product.macs;
-  cost.array_rows = product.array_rows;
-  cost.weight_rows = product.weight_rows;
-  cost.packets = product.packets;
-  cost.bytes_read = product.a_bytes + product.b_bytes;
-  for (int i = 0; i < desc.n_outputs; ++i) cost.bytes_written += operand_bytes(desc.operands[i]);
-  const GemmPackedParameters p = GemmPackedParameters::read(desc);
-  for (int i = desc.n_outputs + 2; i < desc.n_operands - p.has_program; ++i) {
-    cost.bytes_read += operand_bytes(desc.operands[i]);
-  }
-  if (desc.operands[desc.n_outputs + 2].addr != 0) {
-    cost.vector_ops += static_cast<uint64_t>(m) * cost.vectors(n);
-  }
-  if (p.has_program) cost_vector_program(m * n, p.vector_ops, p.exp_ops, cost);
-  hide_stores(static_cast<uint64_t>(m) * cost.vectors(n), p.has_program, cost);
-}
-
-constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run}};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 
 #include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/matrix/gemm_cost.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -149,38 +149,12 @@ atalla_status run(const Launch& launch) {
   return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for packing buffers", kName);
 }
 
-// Vector instructions of the adder, the busier unit. Each 32 weights of a column take one conversion, and four bits
-// another one that takes them out of their bytes. Then scales and zeros are applied, where it takes fewer instructions:
-// to the weights, with a number per column and group (the multiplier has the scales), or to the sums of each group.
-uint64_t vector_ops(const atalla_launch_desc& desc, const Cost& cost) {
-  const auto m = static_cast<uint64_t>(desc.operands[Operand::kOut].sizes[0]),
-             n = static_cast<uint64_t>(desc.operands[Operand::kOut].sizes[1]);
-  const uint64_t depth = cost.vectors(desc.operands[Operand::kA].sizes[1]), weights = n * depth;
-  const auto groups = static_cast<uint64_t>(max_of(1, desc.operands[Operand::kScales].sizes[0]));
-  const uint64_t zeros = has_zeros(desc) ? 1 : 0;
-  const uint64_t convert = weights * (is_four_bits(encoding_of(desc)) ? 2 : 1);
-  const uint64_t of_rows = zeros * m * depth;  // the sums of a's groups, by which zeros are multiplied
-  const uint64_t by_sums = m * groups * cost.vectors(static_cast<int64_t>(n)) * (1 + zeros) + of_rows;
-  return convert + std::min(zeros * weights, by_sums);
+void count(const atalla_launch_desc& desc, Work& work) {
+  const atalla_operand& a = desc.operands[Operand::kA];
+  work.macs = static_cast<uint64_t>(element_count(desc.operands[Operand::kOut]) * inner_size(a));
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  const atalla_operand &out = desc.operands[Operand::kOut], &a = desc.operands[Operand::kA],
-                       &b = desc.operands[Operand::kB];
-  const int64_t m = out.sizes[0], n = out.sizes[1], k = a.sizes[1];
-  if (m <= 0 || n <= 0) return;
-  // A row of b is a column of the array: nothing is transposed.
-  const auto rows = static_cast<int64_t>(cost.computed_rows(m));
-  const ArrayProduct product = array_product(cost.chip, m, n, k, dtype_size(a.dtype), 1, false, 0, rows);
-  cost.macs = product.macs;
-  cost.array_rows = product.array_rows, cost.weight_rows = product.weight_rows, cost.packets = product.packets;
-  cost.bytes_read = product.a_bytes + operand_bytes(b) + operand_bytes(desc.operands[Operand::kScales]);
-  if (has_zeros(desc)) cost.bytes_read += operand_bytes(desc.operands[Operand::kZeros]);
-  cost.bytes_written = operand_bytes(out);
-  cost.vector_ops += vector_ops(desc, cost);
-}
-
-constexpr Kernel kKernels[] = {{kName, kDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{kName, kDtypes, run, count}};
 
 }  // namespace
 

@@ -24,30 +24,9 @@ atalla_status run_apply(const Launch& l) {
   return ATALLA_OK;
 }
 
-// Sum; subtract, square, sum in a second reading. A channel: two lane reductions, a root, and the running values.
-void cost_statistics(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Statistics::kInput];
-  if (in.ndim != 3) return;
-  cost_operand_bytes(d, cost);
-  cost.bytes_read += operand_bytes(in);
-  for (const int i : {Statistics::kRunningMean, Statistics::kRunningVariance}) {
-    cost.bytes_read += operand_bytes(d.operands[i]);
-  }
-  cost.vector_ops +=
-      4 * cost.vectors(element_count(in)) + static_cast<uint64_t>(in.sizes[1]) * 4 + 15 * cost.vectors(in.sizes[1]);
-}
-
-// Subtract, multiply, add for every element; the factor for every channel.
-void cost_apply(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Apply::kInput];
-  if (in.ndim != 4) return;
-  cost_operand_bytes(d, cost);
-  cost.vector_ops += 3 * cost.vectors(element_count(in)) + 9 * cost.vectors(in.sizes[1] * in.sizes[2]);
-}
-
 constexpr Kernel kKernels[] = {
-    {"channel_norm.statistics", kFloatDtypes, run_statistics, cost_statistics},
-    {"channel_norm.apply", kFloatDtypes, run_apply, cost_apply},
+    {"channel_norm.statistics", kFloatDtypes, run_statistics},
+    {"channel_norm.apply", kFloatDtypes, run_apply},
 };
 
 }  // namespace

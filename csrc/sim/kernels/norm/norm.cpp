@@ -158,25 +158,8 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A vector: subtract, square, scale, weight, bias, of which adder and multiplier have their share; the sums of a row
-// pass the array, whose weights are ones. A row: the scalar part. Rows of up to two vectors stay in registers.
-template <bool kCentered>
-void cost_norm(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Operand::kInput];
-  if (in.ndim != 2) return;
-  cost_operand_bytes(d, cost);
-  const uint64_t affine =
-      static_cast<uint64_t>(d.n_operands > Operand::kWeight && d.operands[Operand::kWeight].addr != 0) +
-      static_cast<uint64_t>(d.n_operands > Operand::kBias && d.operands[Operand::kBias].addr != 0);
-  const uint64_t rows = cost.computed_rows(in.sizes[0]), vectors = rows * cost.vectors(in.sizes[1]);
-  cost.vector_ops += vectors * (affine != 0 ? 3 : 2) + rows * (kCentered ? 2 : 1);
-  cost.array_rows += vectors * (kCentered ? 2 : 1);
-  cost.weight_rows += cost.chip.vector_lanes;
-  cost.packets += vectors <= 2 * rows ? 12 * rows : vectors * (kCentered ? 11 : 3) / 8 + 22 * rows;
-}
-
-constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>, cost_norm<true>},
-                               {"rms_norm", kFloatDtypes, run<false>, cost_norm<false>}};
+constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>},
+                               {"rms_norm", kFloatDtypes, run<false>}};
 
 }  // namespace
 

@@ -210,23 +210,9 @@ atalla_status run_softmax(const Launch& l, bool log) {
   return ATALLA_OK;
 }
 
-// A vector: maximum (compare and select), subtraction, exponential, scaling; the sum of a row passes the array, whose
-// weights are ones. A row: a maximum over the lanes, the scalar part. Rows of up to two vectors stay in registers.
-void cost_softmax(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Operand::kInput];
-  const int64_t n = size_along(in, SoftmaxParameters::read(d).dim);
-  const uint64_t rows = n > 0 ? cost.computed_rows(element_count(in) / n) : 0;
-  cost_operand_bytes(d, cost);
-  cost.vector_ops += rows * (3 * cost.vectors(n) + 3);
-  cost.array_rows += rows * cost.vectors(n);
-  cost.weight_rows += cost.chip.vector_lanes;
-  cost.packets += cost.vectors(n) <= 2 ? 3 * rows : 25 * rows * cost.vectors(n) / 8 + 10 * rows;
-  cost.exp_ops += rows * cost.vectors(n);
-}
-
 constexpr Kernel kKernels[] = {
-    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, false); }, cost_softmax},
-    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, true); }, cost_softmax},
+    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, false); }},
+    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, true); }},
 };
 
 }  // namespace

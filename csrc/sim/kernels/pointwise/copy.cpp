@@ -7,7 +7,6 @@
 
 #include "kernel_parameters.h"
 #include "sim/kernels/base/loader.h"
-#include "sim/time/product_plan.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -225,102 +224,16 @@ atalla_status run_arange(const Launch& launch) {
   return ATALLA_OK;
 }
 
-// Elements that are neighbours on both sides: those of the dimension that is innermost in both, and of the dimensions
-// that continue it. 1 where none is innermost in both, as in a transpose.
-uint64_t common_run(const atalla_operand& out, const atalla_operand& in) {
-  uint64_t run = 1;
-  for (bool found = true; found;) {
-    found = false;
-    for (int d = 0; d < out.ndim && d < in.ndim; ++d) {
-      const auto step = static_cast<int64_t>(run);
-      if (out.sizes[d] < 2 || out.sizes[d] != in.sizes[d] || out.strides[d] != step || in.strides[d] != step) continue;
-      run *= static_cast<uint64_t>(out.sizes[d]);
-      found = true;
-      break;
-    }
-  }
-  return run;
-}
-
-// Elements of the operand's innermost dimension, the longest of those with stride 1.
-uint64_t innermost(const atalla_operand& operand) {
-  int64_t size = 1;
-  for (int d = 0; d < operand.ndim; ++d) {
-    if (operand.strides[d] == 1) size = std::max(size, operand.sizes[d]);
-  }
-  return static_cast<uint64_t>(size);
-}
-
-// Tiles of BF16 that the array transposes: each side moves lines of its own innermost dimension.
-void cost_transpose(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
-  const uint64_t rows = innermost(in), columns = innermost(out), size = cost.chip.sdma_element_bytes;
-  const uint64_t matrices = static_cast<uint64_t>(element_count(out)) / (rows * columns);
-  const uint64_t tiles = cost.divide_up(rows, cost.chip.vector_lanes) * cost.divide_up(columns, cost.chip.vector_lanes);
-  cost.tiles += 2 * matrices * tiles;
-  cost.beats += matrices * (columns * cost.divide_up(rows * size, cost.chip.bus_width_bytes) +
-                            rows * cost.divide_up(columns * size, cost.chip.bus_width_bytes));
-  cost.transpose(matrices, rows, columns);
-}
-
-// Tiles of as many runs as a tile has rows, each of as many bytes as a row; a run takes whole beats on both sides.
-void cost_runs(const atalla_operand& out, const atalla_operand& in, Cost& cost) {
-  const auto count = static_cast<uint64_t>(element_count(out));
-  const uint64_t run = common_run(out, in);
-  if (count == 0 || run == count) return;
-  if (run == 1 && out.dtype == ATALLA_BF16 && innermost(out) > 2 && innermost(in) > 2) {
-    cost_transpose(out, in, cost);
-    return;
-  }
-  const uint64_t bytes = run * static_cast<uint64_t>(dtype_size(out.dtype)), runs = count / run;
-  const uint64_t tiles = 2 * cost.divide_up(runs, cost.chip.sdma_tile_rows) * cost.divide_up(bytes, cost.row_bytes());
-  cost.tiles += tiles;
-  cost.packets += 4 * tiles;
-  cost.beats += 2 * runs * cost.divide_up(bytes, cost.chip.bus_width_bytes);
-}
-
-// The chip moves data with the SDMA alone, unless a dtype changes: then each element passes the vector unit once.
-void cost_copy(const atalla_launch_desc& desc, Cost& cost) {
-  const atalla_operand& out = desc.operands[0];
-  cost.bytes_written += operand_bytes(out);
-  for (int k = 1; k < desc.n_operands; ++k) cost.bytes_read += operand_bytes(desc.operands[k]);
-  if (desc.n_operands == 2 && desc.operands[1].dtype != out.dtype) {
-    cost.vector_ops += cost.vectors(element_count(out));
-  } else if (desc.n_operands == 2 && !desc.operands[1].immediate &&
-             operand_bytes(desc.operands[1]) == operand_bytes(out)) {
-    cost_runs(out, desc.operands[1], cost);
-  }
-}
-
-// One copy per input.
-void cost_cat(const atalla_launch_desc& desc, Cost& cost) {
-  for (int k = 1; k < desc.n_operands; ++k) {
-    const atalla_operand &in = desc.operands[k], out = part_for(in, desc.operands[0]);
-    const uint64_t read = operand_bytes(in), written = operand_bytes(out), tiles = cost.tiles;
-    cost.bytes_read += read;
-    cost.bytes_written += written;
-    if (read == written) cost_runs(out, in, cost);
-    if (cost.tiles != tiles) continue;
-    cost.tiles += cost.tiles_of(read) + cost.tiles_of(written);
-    cost.beats += cost.divide_up(read, cost.chip.bus_width_bytes) + cost.divide_up(written, cost.chip.bus_width_bytes);
-  }
-}
-
-// A multiply and an add an element: the index vector comes from the scratchpad.
-void cost_arange(const atalla_launch_desc& desc, Cost& cost) {
-  cost.bytes_written += operand_bytes(desc.operands[0]);
-  cost.vector_ops += 2 * cost.vectors(element_count(desc.operands[0]));
-}
-
 constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64 |
                            1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BOOL |
                            1u << ATALLA_BF16;
 constexpr uint64_t kAny = kReal | 1u << ATALLA_C64 | 1u << ATALLA_C128;
 
 constexpr Kernel kKernels[] = {
-    {"copy", kAny, run_copy, cost_copy},
-    {"cat", kAny, run_cat, cost_cat},
-    {"fill", kAny, run_fill, cost_copy},
-    {"arange", kReal, run_arange, cost_arange},
+    {"copy", kAny, run_copy},
+    {"cat", kAny, run_cat},
+    {"fill", kAny, run_fill},
+    {"arange", kReal, run_arange},
 };
 
 }  // namespace

@@ -108,17 +108,7 @@ atalla_status run(const Launch& launch) {
   return ATALLA_OK;
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  for (int k = 0; k + 1 < desc.n_operands; ++k) {
-    (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
-  }
-  const FusedParameters p = FusedParameters::read(desc);
-  const uint64_t exps = cost.exp_ops;
-  cost_vector_program(element_count(desc.operands[0]), p.vector_ops, p.exp_ops, cost);
-  cost.packets += (cost.exp_ops - exps) / 2;  // waits for the first results of a tile, about as in PointwiseOp
-}
-
-constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run}};
 
 }  // namespace
 

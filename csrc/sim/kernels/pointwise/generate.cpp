@@ -103,18 +103,12 @@ atalla_status run_repeat_interleave(const Launch& l) {
   return ATALLA_OK;
 }
 
-void cost_generate(const atalla_launch_desc& d, Cost& cost) {
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kOut]));
-}
-
 }  // namespace
 
 [[gnu::cold]] KernelTable generate_kernels() {
   static constexpr Kernel kernels[] = {
-      {"triangle_indices", kAllDtypes, run_triangle_indices, cost_generate},
-      {"repeat_interleave", kAllDtypes, run_repeat_interleave, cost_generate},
+      {"triangle_indices", kAllDtypes, run_triangle_indices},
+      {"repeat_interleave", kAllDtypes, run_repeat_interleave},
   };
   return kernels;
 }

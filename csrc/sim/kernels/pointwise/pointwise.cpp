@@ -280,17 +280,6 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   return ATALLA_OK;
 }
 
-void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost) {
-  const uint64_t vectors = cost.vectors(element_count(desc.operands[0]));
-  for (int k = 0; k < desc.n_operands; ++k) {
-    (k < op.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(desc.operands[k]);
-  }
-  const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
-  cost.vector_ops += vectors * op.vector_ops[complex];
-  cost.packets += vectors + (complex ? 0 : vectors * op.waits / 32);
-  cost.exp_ops += vectors * op.exp_ops[complex];
-}
-
 namespace {
 
 // The generated list: constexpr PointwiseOp kOps[] and constexpr int kNumOps.
@@ -324,14 +313,10 @@ template <int I>
 atalla_status run_op(const Launch& launch) {
   return run_pointwise(launch, kOps[I], I);
 }
-template <int I>
-void cost_op(const atalla_launch_desc& desc, Cost& cost) {
-  cost_pointwise(desc, kOps[I], cost);
-}
 
 template <int... I>
 struct Table {
-  static constexpr Kernel kernels[] = {{kOps[I].name, kOps[I].dtypes, run_op<I>, cost_op<I>}...};
+  static constexpr Kernel kernels[] = {{kOps[I].name, kOps[I].dtypes, run_op<I>}...};
 };
 template <class Indices>
 struct TableOf;
@@ -348,11 +333,6 @@ const PointwiseOp* find_pointwise(uint64_t hash, int* index) {
     return &kOps[*index];
   }
   return nullptr;
-}
-
-const PointwiseOp& pointwise_op(const char* name) {
-  int index = 0;
-  return *find_pointwise(OpsByHash::hash_of(name), &index);
 }
 
 [[gnu::cold]] KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }

@@ -32,17 +32,12 @@ struct PointwiseOp {
   bool has_requirements;  // so that any dtype may fault
   bool exact;             // no vectorised maths function in the formula
   Sign sign;
-  // Vector instructions of 32 lanes that the chip needs for 32 elements: real ones, complex ones.
-  uint16_t vector_ops[2];
-  uint16_t exp_ops[2];
-  uint16_t waits;  // packets per 32 vectors of real ones, for the first results of a tile
   uint64_t dtypes;
   atalla_dtype results[kMaxResults];  // dtype of each result, kComputeDtype or kComponentDtype
   atalla_dtype inputs[ATALLA_MAX_OPERANDS];
 };
 
 atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int index);
-void cost_pointwise(const atalla_launch_desc& desc, const PointwiseOp& op, Cost& cost);
 
 // What is wrong with an element, set by a loop: an integer division by zero, or a requirement of the formula that does
 // not hold. The engine turns it into a fault of the launch.

@@ -25,7 +25,6 @@ inline constexpr uint64_t kConvertStep = 0;               // stands where anothe
 
 // The pointwise kernel whose name has this hash (FNV-1a, 64 bits), and its number; null: none.
 const PointwiseOp* find_pointwise(uint64_t hash, int* index);
-const PointwiseOp& pointwise_op(const char* name);  // which exists
 // The loop of kernel `index` for a compute dtype; null: it does not compute in that.
 PointwiseLoop pointwise_loop(atalla_dtype compute, int index);
 // The dtype in which that loop has an operand of declared dtype `declared`.
@@ -73,15 +72,5 @@ class VectorProgram {
   uint8_t results_[kProgramOutputs];
   int8_t last_read_[kProgramInputs];
 };
-
-// What a launch with a program costs besides its bytes: the compiler counts the instructions for one vector, since an
-// estimate sees no memory.
-inline void cost_vector_program(int64_t elements, int64_t vector_ops, int64_t exp_ops, Cost& cost) {
-  const uint64_t vectors = cost.vectors(elements);
-  const auto counted = [](int64_t x) { return static_cast<uint64_t>(x < 0 ? 0 : x > 4096 ? 4096 : x); };
-  cost.vector_ops += vectors * counted(vector_ops);
-  cost.packets += vectors;
-  cost.exp_ops += vectors * counted(exp_ops);
-}
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -293,36 +293,12 @@ atalla_status run_bernoulli(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A group of four 32-bit words takes 10 rounds of two widening products (two instructions each), four exclusive ors and
-// two moves, on 32 groups at once; the rest is per element. Draws of 64 bits take two such groups.
-void cost_random(const atalla_launch_desc& d, Cost& cost, uint64_t draws, uint64_t per_vector) {
-  const int64_t n = element_count(d.operands[Operand::kOut]);
-  const uint64_t v = cost.vectors(n), groups = cost.vectors((n + 3) / 4);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += operand_bytes(d.operands[i]);
-  cost.vector_ops += groups * draws * 100 + v * per_vector;
-}
-
-uint64_t draws_for(atalla_dtype d) { return d == ATALLA_F64 ? 2 : 1; }
-
-void cost_uniform(const atalla_launch_desc& d, Cost& c) {
-  cost_random(d, c, draws_for(d.operands[Operand::kOut].dtype), 3);
-}
-// A logarithm, a square root and a sine or cosine an element or two: polynomials of about ten instructions each.
-void cost_normal(const atalla_launch_desc& d, Cost& c) {
-  cost_random(d, c, draws_for(d.operands[Operand::kOut].dtype), 22);
-}
-void cost_integer(const atalla_launch_desc& d, Cost& c) { cost_random(d, c, 2, 4); }
-void cost_bernoulli(const atalla_launch_desc& d, Cost& c) {
-  cost_random(d, c, draws_for(d.operands[Operand::kProbability].dtype), 3);
-}
-
 constexpr uint64_t kStored = kIntegerDtypes | kFloatDtypes;
 constexpr Kernel kKernels[] = {
-    {"random.uniform", kFloatDtypes, run_uniform, cost_uniform},
-    {"random.normal", kFloatDtypes, run_normal, cost_normal},
-    {"random.integer", kStored, run_integer, cost_integer},
-    {"random.bernoulli", kStored, run_bernoulli, cost_bernoulli},
+    {"random.uniform", kFloatDtypes, run_uniform},
+    {"random.normal", kFloatDtypes, run_normal},
+    {"random.integer", kStored, run_integer},
+    {"random.bernoulli", kStored, run_bernoulli},
 };
 
 }  // namespace

@@ -217,18 +217,10 @@ atalla_status run_gamma(const Launch& l) {
       [](double, double) { return true; });
 }
 
-// About two attempts an element, each of two groups of random words and the logarithms of the acceptance test.
-void cost_draws(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t v = cost.vectors(element_count(d.operands[Operand::kOut]));
-  cost.bytes_written += operand_bytes(d.operands[Operand::kOut]);
-  for (int i = 1; i < d.n_operands; ++i) cost.bytes_read += 2 * operand_bytes(d.operands[i]);
-  cost.vector_ops += v * 2 * (100 + 60);
-}
-
 constexpr Kernel kKernels[] = {
-    {"random.poisson", kFloatDtypes, run_poisson, cost_draws},
-    {"random.binomial", kFloatDtypes, run_binomial, cost_draws},
-    {"random.gamma", kFloatDtypes, run_gamma, cost_draws},
+    {"random.poisson", kFloatDtypes, run_poisson},
+    {"random.binomial", kFloatDtypes, run_binomial},
+    {"random.gamma", kFloatDtypes, run_gamma},
 };
 
 }  // namespace

@@ -31,20 +31,7 @@ struct ReducePlan {
 // `ordered`: the linear index within the reduced dimensions must be row-major (argmax).
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan);
 
-// Cost: the input once a pass, the outputs once, `vector_ops` and `exp_ops` for each vector of the input
-// (docs/concepts/pointwise.md lists the expansions): one accumulating vector instruction, two more for a compare and a
-// select where the chip has no such instruction.
-void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost);
-
-// Cost of a sum, whose vectors pass the array, with ones as weights. Sums down the columns wait for each other.
-void cost_sum(const atalla_launch_desc& desc, Cost& cost);
-
 namespace {
-
-template <int kVectorOps, int kExpOps, int kPasses>
-void cost_of(const atalla_launch_desc& desc, Cost& cost) {
-  cost_reduce(desc, kVectorOps, kExpOps, kPasses, cost);
-}
 
 constexpr uint64_t kRealDtypes = kFloatDtypes | kIntegerDtypes;
 

@@ -103,17 +103,11 @@ atalla_status run_reduce_argmin(const Launch& launch) { return run_arg<false>("r
 atalla_status run_reduce_max_dim(const Launch& launch) { return run_arg<true>("reduce.max_dim", launch, 2); }
 atalla_status run_reduce_min_dim(const Launch& launch) { return run_arg<false>("reduce.min_dim", launch, 2); }
 
-// The scalar core finds the place of the extreme element in the lanes.
-void cost_arg(const atalla_launch_desc& desc, Cost& cost) {
-  cost_reduce(desc, 4, 0, 1, cost);
-  cost.packets += 14 * static_cast<uint64_t>(element_count(desc.operands[0]));
-}
-
 constexpr Kernel kKernels[] = {
-    {"reduce.argmax", kRealDtypes, run_reduce_argmax, cost_arg},
-    {"reduce.argmin", kRealDtypes, run_reduce_argmin, cost_arg},
-    {"reduce.max_dim", kRealDtypes, run_reduce_max_dim, cost_arg},
-    {"reduce.min_dim", kRealDtypes, run_reduce_min_dim, cost_arg},
+    {"reduce.argmax", kRealDtypes, run_reduce_argmax},
+    {"reduce.argmin", kRealDtypes, run_reduce_argmin},
+    {"reduce.max_dim", kRealDtypes, run_reduce_max_dim},
+    {"reduce.min_dim", kRealDtypes, run_reduce_min_dim},
 };
 
 }  // namespace

@@ -55,9 +55,9 @@ atalla_status run_reduce_xor(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.nansum", kFloatDtypes, run_reduce_nansum, cost_of<4, 0, 1>},
-    {"reduce.count_nonzero", kAllDtypes, run_reduce_count_nonzero, cost_of<2, 0, 1>},
-    {"reduce.xor", kRealDtypes, run_reduce_xor, cost_of<1, 0, 1>},
+    {"reduce.nansum", kFloatDtypes, run_reduce_nansum},
+    {"reduce.count_nonzero", kAllDtypes, run_reduce_count_nonzero},
+    {"reduce.xor", kRealDtypes, run_reduce_xor},
 };
 
 }  // namespace

@@ -189,20 +189,7 @@ atalla_status run(const Launch& launch) {
   });
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
-  int64_t elements = 0;
-  for (int k = 0; k + 1 < desc.n_operands; ++k) {
-    const atalla_operand& operand = desc.operands[k];
-    (k < desc.n_outputs ? cost.bytes_written : cost.bytes_read) += operand_bytes(operand);
-    if (k >= desc.n_outputs && !operand.immediate) elements = element_count(operand);
-  }
-  const ReduceFusedParameters p = ReduceFusedParameters::read(desc);
-  cost_vector_program(elements, p.vector_ops, p.exp_ops, cost);
-  const uint64_t steps = p.reduction < FusedReduction::kAmax ? 1 : 3;  // as of the reduction alone
-  cost.vector_ops += steps * cost.vectors(elements) + static_cast<uint64_t>(element_count(desc.operands[0]));
-}
-
-constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run}};
 
 }  // namespace
 

@@ -18,8 +18,8 @@ atalla_status run_reduce_amin(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.amax", kRealDtypes, run_reduce_amax, cost_of<4, 0, 1>},
-    {"reduce.amin", kRealDtypes, run_reduce_amin, cost_of<4, 0, 1>},
+    {"reduce.amax", kRealDtypes, run_reduce_amax},
+    {"reduce.amin", kRealDtypes, run_reduce_amin},
 };
 
 }  // namespace

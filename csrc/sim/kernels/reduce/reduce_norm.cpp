@@ -62,9 +62,9 @@ atalla_status run_reduce_norm_inf(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.norm1", kFloatDtypes, run_reduce_norm1, cost_of<2, 0, 1>},
-    {"reduce.norm_inf", kFloatDtypes, run_reduce_norm_inf, cost_of<4, 0, 1>},
-    {"reduce.norm2", kFloatDtypes | kComplexDtypes, run_reduce_norm2, cost_of<2, 0, 1>},
+    {"reduce.norm1", kFloatDtypes, run_reduce_norm1},
+    {"reduce.norm_inf", kFloatDtypes, run_reduce_norm_inf},
+    {"reduce.norm2", kFloatDtypes | kComplexDtypes, run_reduce_norm2},
 };
 
 }  // namespace

@@ -88,34 +88,4 @@ void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, Re
   plan.grain = part_work >= kParallelGrain ? 1 : kParallelGrain / (part_work > 0 ? part_work : 1);
 }
 
-void cost_reduce(const atalla_launch_desc& desc, uint64_t vector_ops, uint64_t exp_ops, uint64_t passes, Cost& cost) {
-  const atalla_operand& in = desc.operands[desc.n_operands - 1];
-  for (int k = 0; k < desc.n_outputs; ++k) cost.bytes_written += operand_bytes(desc.operands[k]);
-  cost.bytes_read += passes * operand_bytes(in);
-  const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
-  const uint64_t vectors = cost.vectors(element_count(in));
-  // A reduction over the lanes for each output at the end.
-  cost.vector_ops += vectors * vector_ops + 5 * outputs;
-  cost.packets += 5 * passes * vectors / 8 + outputs;
-  cost.exp_ops += vectors * exp_ops;
-}
-
-void cost_sum(const atalla_launch_desc& desc, Cost& cost) {
-  cost_reduce(desc, 0, 0, 1, cost);
-  const atalla_operand& in = desc.operands[desc.n_operands - 1];
-  const auto outputs = static_cast<uint64_t>(element_count(desc.operands[0]));
-  const uint64_t vectors = cost.vectors(element_count(in));
-  cost.array_rows += vectors;
-  cost.weight_rows += cost.chip.vector_lanes;
-  cost.vector_ops = outputs;
-  cost.packets += 2 * outputs;
-  const int last = in.ndim - 1;
-  if (last < 0 || in.sizes[last] != desc.operands[0].sizes[last] || in.sizes[last] <= 0) return;
-  constexpr uint64_t kTogether = 8;  // columns of tiles that are summed side by side
-  const uint64_t row = uint64_t{cost.chip.array_latency_cycles} + 1;
-  const uint64_t columns = cost.vectors(in.sizes[last]), groups = cost.divide_up(columns, kTogether);
-  cost.packets =
-      row * groups * (static_cast<uint64_t>(element_count(in)) / static_cast<uint64_t>(in.sizes[last])) - vectors;
-}
-
 }  // namespace atalla::sim::ATALLA_ISA

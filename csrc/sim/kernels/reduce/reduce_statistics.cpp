@@ -82,10 +82,10 @@ atalla_status run_reduce_logsumexp(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.logsumexp", kFloatDtypes, run_reduce_logsumexp, cost_of<5, 1, 2>},
-    {"reduce.var", kFloatDtypes | kComplexDtypes, run_reduce_var, cost_of<4, 0, 2>},
-    {"reduce.std", kFloatDtypes | kComplexDtypes, run_reduce_std, cost_of<4, 0, 2>},
-    {"reduce.var_mean", kFloatDtypes | kComplexDtypes, run_reduce_var_mean, cost_of<4, 0, 2>},
+    {"reduce.logsumexp", kFloatDtypes, run_reduce_logsumexp},
+    {"reduce.var", kFloatDtypes | kComplexDtypes, run_reduce_var},
+    {"reduce.std", kFloatDtypes | kComplexDtypes, run_reduce_std},
+    {"reduce.var_mean", kFloatDtypes | kComplexDtypes, run_reduce_var_mean},
 };
 
 }  // namespace

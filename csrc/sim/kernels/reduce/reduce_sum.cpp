@@ -38,11 +38,11 @@ atalla_status run_reduce_mean(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.sum", kAllDtypes, run_reduce_sum, cost_sum},
-    {"reduce.prod", kAllDtypes, run_reduce_prod, cost_of<1, 0, 1>},
-    {"reduce.mean", kFloatDtypes | kComplexDtypes, run_reduce_mean, cost_sum},
-    {"reduce.any", kAllDtypes, run_reduce_any, cost_of<2, 0, 1>},
-    {"reduce.all", kAllDtypes, run_reduce_all, cost_of<2, 0, 1>},
+    {"reduce.sum", kAllDtypes, run_reduce_sum},
+    {"reduce.prod", kAllDtypes, run_reduce_prod},
+    {"reduce.mean", kFloatDtypes | kComplexDtypes, run_reduce_mean},
+    {"reduce.any", kAllDtypes, run_reduce_any},
+    {"reduce.all", kAllDtypes, run_reduce_all},
 };
 
 }  // namespace

@@ -267,24 +267,10 @@ atalla_status run_logcumsumexp(const Launch& l) {
   return ATALLA_OK;
 }
 
-// `operations` a step, for 32 rows at once; the rows are laid across the lanes by the SDMA.
-void cost_scan(const atalla_launch_desc& d, uint64_t operations, uint64_t exps, Cost& cost) {
-  const atalla_operand& in = d.operands[Operand::kInput];
-  const int64_t n = size_along(in, CumsumParameters::read(d).dim);
-  cost_operand_bytes(d, cost);
-  if (n <= 0) return;
-  const uint64_t steps = static_cast<uint64_t>(n) * cost.vectors(element_count(in) / n);
-  cost.vector_ops += operations * steps;
-  cost.exp_ops += exps * steps;
-}
-void cost_running(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 1, 0, cost); }
-// Compare and select, exp, and a logarithm of 17 operations (docs/concepts/pointwise.md).
-void cost_logcumsumexp(const atalla_launch_desc& d, Cost& cost) { cost_scan(d, 23, 1, cost); }
-
 constexpr Kernel kKernels[] = {
-    {"cumsum", kAllDtypes, run_cumsum, cost_running},
-    {"cumprod", kAllDtypes, run_cumprod, cost_running},
-    {"logcumsumexp", kFloatDtypes | kComplexDtypes, run_logcumsumexp, cost_logcumsumexp},
+    {"cumsum", kAllDtypes, run_cumsum},
+    {"cumprod", kAllDtypes, run_cumprod},
+    {"logcumsumexp", kFloatDtypes | kComplexDtypes, run_logcumsumexp},
 };
 
 }  // namespace

@@ -112,17 +112,9 @@ atalla_status run_extreme(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A compare and two selects of two operations a step, for 32 rows at once.
-void cost_extreme(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Operand::kInput];
-  const int64_t n = size_along(in, CummaxParameters::read(d).dim);
-  cost_operand_bytes(d, cost);
-  if (n > 0) cost.vector_ops += 5 * static_cast<uint64_t>(n) * cost.vectors(element_count(in) / n);
-}
-
 constexpr Kernel kKernels[] = {
-    {"cummax", kSortableDtypes, run_extreme<true>, cost_extreme},
-    {"cummin", kSortableDtypes, run_extreme<false>, cost_extreme},
+    {"cummax", kSortableDtypes, run_extreme<true>},
+    {"cummin", kSortableDtypes, run_extreme<false>},
 };
 
 }  // namespace

@@ -147,33 +147,8 @@ atalla_status run_offsets(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A neighbour of the gradient is read, and stored after a multiplication and an addition.
-void cost_image(const atalla_launch_desc& d, Cost& cost) {
-  using Operand = DeformColumnsBackwardOperands;
-  const atalla_operand &columns = d.operands[Operand::kGradColumns], &offset = d.operands[Operand::kOffset];
-  const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
-  cost.bytes_read += operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[Operand::kMask]) +
-                     moved * dtype_size(columns.dtype);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kGradInput]) + moved * dtype_size(columns.dtype);
-  cost.tiles += 2 * moved;
-  cost.vector_ops +=
-      (2 * kCorners + 1) * cost.vectors(element_count(columns)) + 8 * cost.vectors(element_count(offset));
-}
-
-// Neighbours are fetched as in the forward kernel; both derivatives and the value are sums of products.
-void cost_offsets(const atalla_launch_desc& d, Cost& cost) {
-  using Operand = DeformOffsetBackwardOperands;
-  const atalla_operand &columns = d.operands[Operand::kGradColumns], &offset = d.operands[Operand::kOffset];
-  const uint64_t moved = static_cast<uint64_t>(element_count(columns)) * kCorners;
-  cost.bytes_read += operand_bytes(columns) + operand_bytes(offset) + operand_bytes(d.operands[Operand::kMask]) +
-                     moved * dtype_size(columns.dtype);
-  cost.bytes_written += operand_bytes(d.operands[Operand::kGradOffset]) + operand_bytes(d.operands[Operand::kGradMask]);
-  cost.tiles += moved;
-  cost.vector_ops += 20 * cost.vectors(element_count(columns)) + 10 * cost.vectors(element_count(offset));
-}
-
-constexpr Kernel kKernels[] = {{"deform_columns_backward", kFloatDtypes, run_image, cost_image},
-                               {"deform_offset_backward", kFloatDtypes, run_offsets, cost_offsets}};
+constexpr Kernel kKernels[] = {{"deform_columns_backward", kFloatDtypes, run_image},
+                               {"deform_offset_backward", kFloatDtypes, run_offsets}};
 
 }  // namespace
 

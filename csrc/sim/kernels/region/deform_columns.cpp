@@ -87,19 +87,7 @@ atalla_status run_columns(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A neighbour is fetched by the SDMA, multiplied and added; places and weights are found once for each group.
-void cost_columns(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &columns = d.operands[Operand::kColumns], &offset = d.operands[Operand::kOffset];
-  const uint64_t elements = static_cast<uint64_t>(element_count(columns));
-  cost.bytes_read += operand_bytes(offset) + operand_bytes(d.operands[Operand::kMask]) +
-                     elements * kCorners * dtype_size(columns.dtype);
-  cost.bytes_written += operand_bytes(columns);
-  cost.tiles += elements * kCorners;
-  cost.vector_ops +=
-      (2 * kCorners + 1) * cost.vectors(element_count(columns)) + 8 * cost.vectors(element_count(offset));
-}
-
-constexpr Kernel kKernels[] = {{"deform_columns", kFloatDtypes, run_columns, cost_columns}};
+constexpr Kernel kKernels[] = {{"deform_columns", kFloatDtypes, run_columns}};
 
 }  // namespace
 

@@ -100,19 +100,7 @@ atalla_status run_nms(const Launch& l) {
   return status;
 }
 
-// All pairs of boxes: four comparisons, six operations and a test. How many boxes are kept, the descriptor cannot tell.
-void cost_nms(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t n =
-      static_cast<uint64_t>(d.operands[Operand::kOrder].ndim == 1 ? d.operands[Operand::kOrder].sizes[0] : 0);
-  const uint64_t item = dtype_size(d.operands[Operand::kBoxes].dtype);
-  cost.bytes_read += operand_bytes(d.operands[Operand::kOrder]) + n * 4 * item;
-  cost.bytes_written += operand_bytes(d.operands[Operand::kKeep]) + operand_bytes(d.operands[Operand::kCount]);
-  cost.tiles += n;
-  cost.vector_ops += 11 * (n * (n > 0 ? n - 1 : 0) / 2 / cost.chip.vector_lanes + n);
-  cost.packets += 2 * n;
-}
-
-constexpr Kernel kKernels[] = {{"nms", kFloatDtypes, run_nms, cost_nms}};
+constexpr Kernel kKernels[] = {{"nms", kFloatDtypes, run_nms}};
 
 }  // namespace
 

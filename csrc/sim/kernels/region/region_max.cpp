@@ -134,28 +134,8 @@ atalla_status run_backward(const Launch& l) {
   return status;
 }
 
-// Regions are taken to cover the image: each element is read and compared once for each region.
-void cost_pool(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand &out = d.operands[Pool::kOut], &in = d.operands[Pool::kInput];
-  const uint64_t planes = out.ndim == 4 ? static_cast<uint64_t>(out.sizes[0] * out.sizes[1]) : 0;
-  const uint64_t elements = in.ndim == 4 ? planes * static_cast<uint64_t>(in.sizes[2] * in.sizes[3]) : 0;
-  cost.bytes_read += operand_bytes(d.operands[Pool::kRegions]) + elements * dtype_size(in.dtype);
-  cost.bytes_written += operand_bytes(out) + operand_bytes(d.operands[Pool::kArgmax]);
-  cost.tiles += static_cast<uint64_t>(element_count(out));
-  cost.vector_ops += 2 * cost.vectors(static_cast<int64_t>(elements));
-}
-
-// As `pool.scatter`, an element at a time.
-void cost_backward(const atalla_launch_desc& d, Cost& cost) {
-  const uint64_t bins = static_cast<uint64_t>(element_count(d.operands[Backward::kGradOutput]));
-  cost.bytes_read += operand_bytes(d.operands[Backward::kGradOutput]) + operand_bytes(d.operands[Backward::kArgmax]);
-  cost.bytes_written += operand_bytes(d.operands[Backward::kGradInput]);
-  cost.tiles += bins;
-  cost.vector_ops += bins;
-}
-
-constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool, cost_pool},
-                               {"roi_pool_backward", kFloatDtypes, run_backward, cost_backward}};
+constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool},
+                               {"roi_pool_backward", kFloatDtypes, run_backward}};
 
 }  // namespace
 

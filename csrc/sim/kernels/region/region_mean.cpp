@@ -94,24 +94,9 @@ atalla_status run_mean(const Launch& l) {
   return status;
 }
 
-// A tap is fetched by the SDMA, multiplied and added.
-template <RegionKind kKind>
-void cost_mean(const atalla_launch_desc& d, Cost& cost) {
-  const Places places(kKind != RegionKind::kAlign);
-  const atalla_operand& out = d.operands[kOut];
-  const uint64_t taps = region_taps(RegionRule::read(d, kKind, false), out, d.operands[places.image]);
-  const uint64_t bins = static_cast<uint64_t>(element_count(out));
-  cost.bytes_read += operand_bytes(d.operands[places.regions]) + bins * taps * dtype_size(out.dtype);
-  cost.bytes_written += operand_bytes(out);
-  if (places.channels >= 0) cost.bytes_written += operand_bytes(d.operands[places.channels]);
-  cost.tiles += bins * taps;
-  cost.vector_ops +=
-      (2 * taps + 1) * cost.vectors(element_count(out)) + 8 * cost.vectors(element_count(d.operands[places.regions]));
-}
-
 template <RegionKind kKind>
 constexpr Kernel kernel(const char* name) {
-  return {name, kFloatDtypes, run_mean<kKind>, cost_mean<kKind>};
+  return {name, kFloatDtypes, run_mean<kKind>};
 }
 
 constexpr Kernel kKernels[] = {kernel<RegionKind::kAlign>("roi_align"),

@@ -91,21 +91,9 @@ atalla_status run_backward(const Launch& l) {
   return status;
 }
 
-// A tap of the gradient is read, and stored after a multiplication and an addition.
-template <RegionKind kKind>
-void cost_backward(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& grad = d.operands[Operand::kGradOutput];
-  const uint64_t taps = region_taps(RegionRule::read(d, kKind, true), grad, d.operands[Operand::kGradInput]);
-  const uint64_t bytes = static_cast<uint64_t>(element_count(grad)) * taps * dtype_size(grad.dtype);
-  cost.bytes_read += operand_bytes(grad) + operand_bytes(d.operands[Operand::kRegions]) + bytes;
-  cost.bytes_written += operand_bytes(d.operands[Operand::kGradInput]) + bytes;
-  cost.tiles += 2 * static_cast<uint64_t>(element_count(grad)) * taps;
-  cost.vector_ops += (2 * taps + 1) * cost.vectors(element_count(grad));
-}
-
 template <RegionKind kKind>
 constexpr Kernel kernel(const char* name) {
-  return {name, kFloatDtypes, run_backward<kKind>, cost_backward<kKind>};
+  return {name, kFloatDtypes, run_backward<kKind>};
 }
 
 constexpr Kernel kKernels[] = {kernel<RegionKind::kAlign>("roi_align_backward"),

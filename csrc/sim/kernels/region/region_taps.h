@@ -157,18 +157,5 @@ struct RegionTaps {
   }
 };
 
-// Taps of a bin, for the cost of a launch, which knows nothing of the regions: two rows for each sample, or the bins of
-// a region that covers the image.
-inline uint64_t region_taps(const RegionRule& rule, const atalla_operand& bins, const atalla_operand& image) {
-  uint64_t product = 1;
-  for (int d = 2; d < 4 && bins.ndim == 4 && image.ndim == 4; ++d) {
-    const uint64_t even = Cost::divide_up(static_cast<uint64_t>(image.sizes[d]),
-                                          static_cast<uint64_t>(bins.sizes[d] > 0 ? bins.sizes[d] : 1));
-    const uint64_t sampled = 2 * static_cast<uint64_t>(rule.sampling_ratio > 0 ? rule.sampling_ratio : 0);
-    product *= sampled > 0 && sampled < even ? sampled : even + 1;
-  }
-  return product;
-}
-
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -151,23 +151,7 @@ atalla_status run_histogram(const Launch& l) {
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "histogram: no host memory for the counts");
 }
 
-// Two comparisons and an interpolation, or a comparison and a select for each halving, an element; a gather, an
-// addition and a scatter a point.
-void cost_histogram(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const atalla_operand& in = d.operands[Operand::kPoints];
-  if (in.ndim != 2) return;
-  const bool search = HistogramParameters::read(d).method == BinSearch::kSearch;
-  uint64_t each = 3;
-  for (int i = 3; i < d.n_operands; ++i) {
-    uint64_t steps = 4;
-    for (int64_t n = search && d.operands[i].ndim > 0 ? d.operands[i].sizes[0] : 0; n > 1; n /= 2) steps += 3;
-    each += search ? steps : 12;
-  }
-  cost.vector_ops += cost.vectors(in.sizes[0]) * each;
-}
-
-constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram, cost_histogram}};
+constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram}};
 
 }  // namespace
 

@@ -174,32 +174,9 @@ atalla_status run_isin(const Launch& l) {
   return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "isin: no host memory for the list");
 }
 
-uint64_t halvings(int64_t n) {
-  uint64_t steps = 1;
-  while (n > 1) n /= 2, ++steps;
-  return steps;
-}
-
-// Each halving gathers an element and compares: two operations a step.
-void cost_searchsorted(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const atalla_operand& rows = d.operands[Search::kRows];
-  if (rows.ndim > 0)
-    cost.vector_ops += cost.vectors(element_count(d.operands[Search::kOut])) * 2 * halvings(rows.sizes[rows.ndim - 1]);
-}
-
-// The list is sorted by a network of compares and selects first.
-void cost_isin(const atalla_launch_desc& d, Cost& cost) {
-  const int64_t n = element_count(d.operands[Isin::kList]);
-  const uint64_t levels = halvings(n);
-  cost_operand_bytes(d, cost);
-  cost.vector_ops += cost.vectors(n) * 5 * levels * (levels + 1) / 2 +
-                     cost.vectors(element_count(d.operands[Isin::kOut])) * 2 * levels;
-}
-
 constexpr Kernel kKernels[] = {
-    {"searchsorted", kSortableDtypes, run_searchsorted, cost_searchsorted},
-    {"isin", kSortableDtypes, run_isin, cost_isin},
+    {"searchsorted", kSortableDtypes, run_searchsorted},
+    {"isin", kSortableDtypes, run_isin},
 };
 
 }  // namespace

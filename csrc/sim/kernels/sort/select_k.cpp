@@ -249,25 +249,11 @@ atalla_status run_mode(const Launch& l) {
   return run_selection("mode", l, p.dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>, p.stable}; });
 }
 
-// A selection narrows the range of keys by comparing and counting: two operations an element for each bit of the key.
-void cost_selection(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  cost.vector_ops +=
-      cost.vectors(element_count(d.operands[Operand::kInput])) * 2 * 8 * dtype_size(d.operands[Operand::kInput].dtype);
-}
-
-// A sorting network (see sort) and three operations an element to count runs.
-void cost_mode(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const uint64_t levels = network_levels(size_along(d.operands[Operand::kInput], ModeParameters::read(d).dim));
-  cost.vector_ops += cost.vectors(element_count(d.operands[Operand::kInput])) * (5 * levels * (levels + 1) / 2 + 3);
-}
-
 constexpr Kernel kKernels[] = {
-    {"topk", kSortableDtypes, run_topk, cost_selection},
-    {"kthvalue", kSortableDtypes, run_kthvalue, cost_selection},
-    {"median", kSortableDtypes, run_median, cost_selection},
-    {"mode", kSortableDtypes, run_mode, cost_mode},
+    {"topk", kSortableDtypes, run_topk},
+    {"kthvalue", kSortableDtypes, run_kthvalue},
+    {"median", kSortableDtypes, run_median},
+    {"mode", kSortableDtypes, run_mode},
 };
 
 }  // namespace

@@ -129,33 +129,9 @@ atalla_status run_sort_rows(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A bitonic network over 32 lanes: log2(n) (log2(n) + 1) / 2 stages, each a compare and two selects of keys and of
-// positions; longer rows than a scratchpad are merged through DRAM once for each doubling.
-void cost_network(const atalla_operand& in, int64_t n, uint64_t width, Cost& cost) {
-  const uint64_t total = static_cast<uint64_t>(element_count(in)), levels = network_levels(n);
-  cost.vector_ops += cost.vectors(static_cast<int64_t>(total)) * (levels * (levels + 1) / 2) * 5;
-  constexpr uint64_t kLevelsOnChip = 16;
-  if (levels > kLevelsOnChip) {
-    const uint64_t bytes = total / width * (dtype_size(in.dtype) * width + 8) * (levels - kLevelsOnChip);
-    cost.bytes_read += bytes, cost.bytes_written += bytes;
-  }
-}
-
-void cost_sort(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  cost_network(d.operands[Operand::kInput], size_along(d.operands[Operand::kInput], SortParameters::read(d).dim), 1,
-               cost);
-}
-
-void cost_sort_rows(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[SortRowsOperands::kInput];
-  cost_operand_bytes(d, cost);
-  if (in.ndim == 2 && in.sizes[1] > 0) cost_network(in, in.sizes[0], static_cast<uint64_t>(in.sizes[1]), cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"sort", kSortableDtypes, run_sort, cost_sort},
-    {"sort_rows", kSortableDtypes, run_sort_rows, cost_sort_rows},
+    {"sort", kSortableDtypes, run_sort},
+    {"sort_rows", kSortableDtypes, run_sort_rows},
 };
 
 }  // namespace

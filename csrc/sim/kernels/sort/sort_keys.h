@@ -140,12 +140,5 @@ inline atalla_status no_memory_for_keys(const char* name) {
   return set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
 }
 
-// Levels of a bitonic network over rows of n elements: l (l + 1) / 2 stages.
-inline uint64_t network_levels(int64_t n) {
-  uint64_t levels = 0;
-  while (levels < 63 && (int64_t{1} << levels) < n) ++levels;
-  return levels;
-}
-
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

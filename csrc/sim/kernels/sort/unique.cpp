@@ -169,17 +169,9 @@ atalla_status run_write(const Launch& l) {
   return ATALLA_OK;
 }
 
-// A comparison with the neighbour and a running sum; writing gathers and scatters.
-void cost_of(const atalla_launch_desc& d, int in, uint64_t operations, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  cost.vector_ops += cost.vectors(element_count(d.operands[in])) * operations;
-}
-void cost_count(const atalla_launch_desc& d, Cost& cost) { cost_of(d, Count::kInput, 2, cost); }
-void cost_write(const atalla_launch_desc& d, Cost& cost) { cost_of(d, Write::kInput, 3, cost); }
-
 constexpr Kernel kKernels[] = {
-    {"unique.count", kSortableDtypes, run_count, cost_count},
-    {"unique.write", kSortableDtypes, run_write, cost_write},
+    {"unique.count", kSortableDtypes, run_count},
+    {"unique.write", kSortableDtypes, run_write},
 };
 
 }  // namespace

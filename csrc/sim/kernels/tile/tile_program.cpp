@@ -77,22 +77,22 @@ atalla_status run(const Launch& launch) {
   return ATALLA_OK;
 }
 
-void cost(const atalla_launch_desc& desc, Cost& cost) {
+void count(const atalla_launch_desc& desc, Work& work) {
   const TileProgramParameters p = TileProgramParameters::read(desc);
   constexpr int64_t kMost = int64_t{1} << 50;
   const auto counted = [](int64_t x) { return static_cast<uint64_t>(x < 0 ? 0 : x > kMost ? kMost : x); };
-  cost.vector_ops += counted(p.vector_ops);
-  cost.exp_ops += counted(p.exp_ops);
-  cost.macs += counted(p.macs);
-  cost.array_rows += counted(p.array_rows);
-  cost.weight_rows += counted(p.weight_rows);
-  cost.packets += counted(p.packets);
-  cost.tiles += counted(p.tiles);
-  cost.bytes_read += counted(p.bytes_read);
-  cost.bytes_written += counted(p.bytes_written);
+  work = {.bytes_read = counted(p.bytes_read),
+          .bytes_written = counted(p.bytes_written),
+          .macs = counted(p.macs),
+          .vector_ops = counted(p.vector_ops),
+          .exp_ops = counted(p.exp_ops),
+          .array_rows = counted(p.array_rows),
+          .weight_rows = counted(p.weight_rows),
+          .packets = counted(p.packets),
+          .tiles = counted(p.tiles)};
 }
 
-constexpr Kernel kKernels[] = {{"tile_program", 1u << ATALLA_F32, run, cost}};
+constexpr Kernel kKernels[] = {{"tile_program", 1u << ATALLA_F32, run, count}};
 
 }  // namespace
 

@@ -58,16 +58,7 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-// The cost of one state in one step: three differences and exponentials, two maxima, two sums, a logarithm and two
-// additions.
-void cost(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const uint64_t v = cost.vectors(element_count(d.operands[Ctc::kAlpha]));
-  cost.vector_ops += v * (3 + 6 + 2 + 16 + 2);
-  cost.exp_ops += 3 * v;
-}
-
-constexpr Kernel kKernels[] = {{"ctc_loss", kWideFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss", kWideFloatDtypes, run}};
 
 }  // namespace
 

@@ -87,16 +87,7 @@ atalla_status run(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
 }
 
-// The recursion as forward, joining each state, and two exponentials a class.
-void cost(const atalla_launch_desc& d, Cost& cost) {
-  cost_operand_bytes(d, cost);
-  const uint64_t states = cost.vectors(element_count(d.operands[Backward::kAlpha]));
-  const uint64_t classes = cost.vectors(element_count(d.operands[Backward::kGradInput]));
-  cost.vector_ops += states * (29 + 24) + classes * 4;
-  cost.exp_ops += states * 6 + classes * 2;
-}
-
-constexpr Kernel kKernels[] = {{"ctc_loss_backward", kWideFloatDtypes, run, cost}};
+constexpr Kernel kKernels[] = {{"ctc_loss_backward", kWideFloatDtypes, run}};
 
 }  // namespace
 

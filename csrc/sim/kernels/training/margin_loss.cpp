@@ -118,20 +118,9 @@ atalla_status run_multilabel(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? multilabel<double>(l) : multilabel<float>(l);
 }
 
-void cost_margin(const atalla_launch_desc& d, int scores, bool pairs, Cost& cost) {
-  const atalla_operand& x = d.operands[scores];
-  if (x.ndim != 2) return;
-  cost_operand_bytes(d, cost);
-  // Two additions, a comparison, a product and a sum; for multilabel against every label.
-  const uint64_t rows = static_cast<uint64_t>(x.sizes[0]), labels = pairs ? static_cast<uint64_t>(x.sizes[1]) : 1;
-  cost.vector_ops += rows * labels * 6 * cost.vectors(x.sizes[1]) + rows;
-}
-void cost_multi_margin(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, Margin::kInput, false, cost); }
-void cost_multilabel(const atalla_launch_desc& d, Cost& cost) { cost_margin(d, Labels::kInput, true, cost); }
-
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss", kWideFloatDtypes, run_multi_margin, cost_multi_margin},
-    {"multilabel_margin_loss", kWideFloatDtypes, run_multilabel, cost_multilabel},
+    {"multi_margin_loss", kWideFloatDtypes, run_multi_margin},
+    {"multilabel_margin_loss", kWideFloatDtypes, run_multilabel},
 };
 
 }  // namespace

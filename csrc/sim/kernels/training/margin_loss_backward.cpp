@@ -101,19 +101,9 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-// Two additions, a comparison, a selected product, and the sum; for labels against every one.
-template <bool kLabels>
-void cost(const atalla_launch_desc& d, Cost& cost) {
-  const atalla_operand& in = d.operands[Operand::kInput];
-  if (in.ndim != 2) return;
-  cost_operand_bytes(d, cost);
-  const uint64_t rows = static_cast<uint64_t>(in.sizes[0]), labels = kLabels ? static_cast<uint64_t>(in.sizes[1]) : 1;
-  cost.vector_ops += rows * labels * 7 * cost.vectors(in.sizes[1]);
-}
-
 constexpr Kernel kKernels[] = {
-    {"multi_margin_loss_backward", kWideFloatDtypes, run<false>, cost<false>},
-    {"multilabel_margin_loss_backward", kWideFloatDtypes, run<true>, cost<true>},
+    {"multi_margin_loss_backward", kWideFloatDtypes, run<false>},
+    {"multilabel_margin_loss_backward", kWideFloatDtypes, run<true>},
 };
 
 }  // namespace

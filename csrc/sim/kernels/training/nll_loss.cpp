@@ -142,25 +142,9 @@ atalla_status run_backward(const Launch& l) {
                                             : backward<float>(l, samples, reduction);
 }
 
-// One tile a score that is picked out; two multiplications and an addition for each sample.
-void cost_picks(const atalla_launch_desc& d, int scores, int target, Cost& cost) {
-  const atalla_operand& t = d.operands[target];
-  const uint64_t samples = static_cast<uint64_t>(element_count(t));
-  for (int i = 0; i < d.n_operands; ++i) {
-    const uint64_t bytes = i == scores ? samples * dtype_size(d.operands[i].dtype) : operand_bytes(d.operands[i]);
-    (i < d.n_outputs ? cost.bytes_written : cost.bytes_read) += bytes;
-  }
-  cost.tiles += samples + cost.vectors(element_count(t));
-  cost.vector_ops += 3 * cost.vectors(element_count(t));
-}
-void cost_forward(const atalla_launch_desc& d, Cost& cost) { cost_picks(d, Forward::kInput, Forward::kTarget, cost); }
-void cost_backward(const atalla_launch_desc& d, Cost& cost) {
-  cost_picks(d, Backward::kGradInput, Backward::kTarget, cost);
-}
-
 constexpr Kernel kKernels[] = {
-    {"nll_loss", kFloatDtypes, run_forward, cost_forward},
-    {"nll_loss_backward", kFloatDtypes, run_backward, cost_backward},
+    {"nll_loss", kFloatDtypes, run_forward},
+    {"nll_loss_backward", kFloatDtypes, run_backward},
 };
 
 }  // namespace

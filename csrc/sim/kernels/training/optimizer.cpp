@@ -28,27 +28,10 @@ atalla_status run_adam(const Launch& l) { return run_rule<Adam>("optimizer.adam"
 atalla_status run_sgd(const Launch& l) { return run_rule<Sgd>("optimizer.sgd", l, 2, false); }
 atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>("optimizer.adagrad", l, 3, true); }
 
-// Everything but the gradient is read and written; the gradient is written where it is unscaled.
-void cost_step(const atalla_launch_desc& d, Cost& cost, uint64_t per_vector) {
-  for (int i = 0; i < d.n_operands; ++i) {
-    const uint64_t bytes = operand_bytes(d.operands[i]);
-    cost.bytes_read += bytes;
-    if (i < kOptimizerOutputs && (i != Operand::kGradient || d.operands[Operand::kGradScale].addr != 0))
-      cost.bytes_written += bytes;
-  }
-  cost.vector_ops += per_vector * cost.vectors(element_count(d.operands[Operand::kParameter]));
-}
-// Two moving averages, a root, a quotient; the maximum.
-void cost_adam(const atalla_launch_desc& d, Cost& cost) {
-  cost_step(d, cost, d.operands[Operand::kState0 + 2].addr ? 30 : 27);
-}
-void cost_sgd(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 7); }
-void cost_adagrad(const atalla_launch_desc& d, Cost& cost) { cost_step(d, cost, 22); }
-
 constexpr Kernel kKernels[] = {
-    {"optimizer.adam", kFloatDtypes, run_adam, cost_adam},
-    {"optimizer.sgd", kFloatDtypes, run_sgd, cost_sgd},
-    {"optimizer.adagrad", kFloatDtypes, run_adagrad, cost_adagrad},
+    {"optimizer.adam", kFloatDtypes, run_adam},
+    {"optimizer.sgd", kFloatDtypes, run_sgd},
+    {"optimizer.adagrad", kFloatDtypes, run_adagrad},
 };
 
 }  // namespace

@@ -169,7 +169,6 @@ def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: b
     if len(results) + before + len(extras) + 1 > ATALLA_MAX_OPERANDS:
         return None
     given = {name: product.parameter(name) for name in product.contract.parameters if name in fused.parameters}
-    given["vector_ops"], given["exp_ops"] = program.cost()
     if fused.program_if is not None:
         given[fused.program_if] = True
     return replace(

@@ -115,7 +115,6 @@ class _Fusion:
         if not program.fits():
             return None
         last = launches[-1]
-        vector_ops, exp_ops = program.cost()
         joined = Launch(
             "fused",
             tuple(outputs),
@@ -125,7 +124,7 @@ class _Fusion:
             program=program,
             fused=last.computes_with(*launches),
             parts=tuple(launches),
-        ).with_parameters(vector_ops=vector_ops, exp_ops=exp_ops)
+        )
         return joined if self.target.takes(joined) else None
 
     def _is_internal(self, buffer: int, members: set[int]) -> bool:

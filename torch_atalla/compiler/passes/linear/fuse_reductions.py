@@ -151,11 +151,10 @@ class _Group:
             return None
         if len(builder.operands) + 2 > ATALLA_MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
             return None
-        vector_ops, exp_ops = program.cost()
         given = {"reduced": reduction.parameter("reduced"), "reduction": _reduction(reduction)}
         inputs, dtype = tuple(builder.operands), reduction.compute_dtype
         nodes = reduction.computes_with(*joined)
         fused = Launch(
             "reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program, fused=nodes
         )
-        return fused.with_parameters(**given, vector_ops=vector_ops, exp_ops=exp_ops)
+        return fused.with_parameters(**given)

@@ -75,9 +75,9 @@ def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel
     except (ExportError, Unsupported) as error:
         raise UnknownCost(str(error)) from error
     cores = max(1, min(desc.cores, chip.program_cores))
-    chip = chip if cores > 1 else replace(chip, cores=1)
+    chip = replace(chip, cores=cores)
     try:
-        network = compile_networks([separate_ports(program)], {}, [""], chip, _known_functions(chip))[0]
+        network = compile_networks([separate_ports(program)], {}, [""], chip, _known_functions(chip), cores)[0]
         stats = _run(network, program, ordinal, cores)
     except Exception as error:  # whatever the code generator does not know
         raise UnknownCost(str(error)) from error

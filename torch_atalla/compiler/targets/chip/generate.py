@@ -11,8 +11,8 @@ from ...program.ir import HostCall, Instruction, Launch, LinearProgram, Operand
 from ...schedule.chip_model import ChipModel
 from ...schedule.plan import aligned, place
 from .allocate import OutOfRegisters
-from .divide import Division
-from .estimate import worthwhile
+from .choose_division import choose_division
+from .divide import Division, divide
 from .fusion import Fused, fuse
 from .image import Address
 from .keep import keep_temporaries
@@ -39,15 +39,18 @@ def compile_networks(
     texts: Sequence[str],
     chip: ChipModel | None = None,
     compiled: dict[str, Function] | None = None,
+    cores: int | None = None,
 ) -> list[Network]:
     """One program for several sizes, which the texts state. The networks have the same constants and functions. chip:
     among whose cores launches are divided; None: one core runs all. compiled: functions that are known, to which those
-    that are compiled are added. Raises NoProgramError as compile_network, for the first sizes without a program."""
+    that are compiled are added. cores: over which each launch is divided; None: as pays most. Raises NoProgramError as
+    compile_network, for the first sizes without a program."""
     selections: list[Selection] = []
     for program, text in zip(programs, texts, strict=True):
         selections.append(Selection(program, sources, selections[0] if selections else None, chip))
         if compiled is not None:
             selections[-1].image.compiled = compiled
+        selections[-1].parts = cores
         try:
             _select_all(selections[-1])
         except NoProgramError as error:
@@ -87,8 +90,7 @@ def _select_all(selection: Selection) -> None:
 def _select_divided(selection: Selection, launch: Instruction) -> None:
     """Adds the calls of a launch: a part for each of the cores for which that is worthwhile, between barriers."""
     image, joined = selection.image, getattr(launch, "parts", ())
-    chip, constants = selection.chip, selection.network.constant_buffers
-    division = Division([launch]) if chip is None else worthwhile(launch, chip, constants)
+    division = _division(selection, launch)
     if len(division.parts) == 1:
         _select(selection, launch)
         return
@@ -112,6 +114,18 @@ def _select_divided(selection: Selection, launch: Instruction) -> None:
         selection.network.launches[launches:] = [Selected(calls, launch, division)]
     finally:
         image.core, image.together = 0, False
+
+
+def _division(selection: Selection, launch: Instruction) -> Division:
+    if selection.chip is None:
+        return Division([launch])
+    if selection.parts is not None:
+        return divide(launch, selection.parts)
+    return choose_division(selection.program, launch, selection.chip, _divided_network)
+
+
+def _divided_network(program: LinearProgram, chip: ChipModel, compiled: dict[str, Function], cores: int) -> Network:
+    return compile_networks([program], {}, [""], chip, compiled, cores)[0]
 
 
 def _select(selection: Selection, launch: Instruction) -> None:

@@ -51,6 +51,7 @@ class Selection:
         self.memory = chip  # that holds the weights
         self.network.groups = self.groups = 0 if chip is None else chip.groups
         self.chip = chip if chip is not None and chip.program_cores > 1 else None
+        self.parts: int | None = None  # into which each launch is divided; None: as pays most
         self.image.cores = 1 if self.chip is None else self.chip.program_cores
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes
         self.packed: dict[Hashable, str] = {}  # and by what they were made from
