@@ -28,8 +28,8 @@ def _interpolation(kernel: str, spatial: int) -> Any:
         align_corners: bool,
         scale_factors: list[float] | None,
     ) -> Value:
-        out = ctx.empty(node.meta["val"].shape, input.dtype)
-        places = [image(value, spatial) for value in (out, ctx.contiguous(input))]
+        out = ctx.result_of(node)
+        places = [image(value, spatial) for value in (out, input)]
         scale = _scales(scale_factors, spatial)
         ctx.launch(kernel, places[:1], places[1:], out.dtype, align_corners=align_corners, scale=scale)
         return out
