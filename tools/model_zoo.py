@@ -59,7 +59,7 @@ def decoder(name: str, head: str = "ForCausalLM", **settings: Any) -> Callable[[
 
 
 def seq2seq() -> Inputs:
-    return padded() | {"decoder_input_ids": tokens()[:, :6], "use_cache": False}
+    return padded() | {"decoder_input_ids": tokens()[:, :6].contiguous(), "use_cache": False}
 
 
 def vision(name: str, model: str = "", size: int = 32, **settings: Any) -> Callable[[], Made]:
