@@ -48,6 +48,15 @@ CASES: dict[str, tuple[Any, tuple]] = {
 }
 
 
+# Of the numbers of a query and of a key.
+MASKS: dict[str, Any] = {
+    "hides nothing": lambda i, j: (i >= 0) & (j >= 0),
+    "adds nothing": lambda i, j: (i * j * 0.0).neg(),
+    "before": lambda i, j: j <= i,
+    "before, added": lambda i, j: torch.where(j <= i, 0.0, -math.inf),
+    "query that sees nothing": lambda i, j: (j < 69) & (i != 3),
+}
+
 PAIRS = [(name, torch.float32) for name in CASES]
 PAIRS += [(name, torch.bfloat16) for name in ("gelu spelled", "conversions", "columns")]
 
@@ -97,6 +106,36 @@ class TestBits(TestCase):
         for a, b in zip(found, fn(negative("cpu")), strict=True):
             self.assertEqual(a.cpu(), b)
         self.assertTrue(negative("atalla").is_neg())
+
+    @parametrize("dtype", [torch.float32, torch.bfloat16])
+    @parametrize("name", list(MASKS))
+    def test_masks_of_attention(self, name: str, dtype: torch.dtype) -> None:
+        """Keys and values that no query may look at are infinite or NaN."""
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(2, 4, 70, 8, dtype=dtype) for _ in range(3))
+        k[0, 0, 69], v[0, 1, 69] = torch.nan, torch.inf
+        q[1, 1], k[1, 2, 5] = 0, -torch.inf
+
+        def fn(m: Any, *args: torch.Tensor) -> torch.Tensor:
+            i = torch.arange(70, device=args[0].device)
+            return F.scaled_dot_product_attention(*args, attn_mask=MASKS[name](i[:, None], i[None]))
+
+        self.check(Fn(fn), (q, k, v))
+
+    def test_mask_of_two_layers_is_converted_once(self) -> None:
+        """As eager mode converts it for each."""
+
+        def fn(m: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(F.scaled_dot_product_attention(q, k, v, seen), k, v, seen)
+
+        args = (*(torch.randn(2, 4, 7, 8) for _ in range(3)), torch.rand(2, 1, 7, 7) > 0.5)
+        self.assertEqual(self.check(Fn(fn), args).kernels, {"pointwise.where": 1, "attention": 2})
+
+    @parametrize("mode", ["bilinear", "bicubic"])
+    def test_resampling_keeps_channels_innermost(self, mode: str) -> None:
+        image = torch.randn(2, 3, 5, 6).contiguous(memory_format=torch.channels_last)
+        report = self.check(Fn(lambda m, x: F.interpolate(x, (9, 8), mode=mode)), (image,))
+        self.assertEqual(len(report.kernels), 1, report.kernels)
 
     @parametrize("dtype", [torch.float32, torch.float16])
     @parametrize("rows", [2, 130])

@@ -18,6 +18,7 @@ from torch_atalla.compiler.passes.graph import (
     merge_common_subexpressions,
     remove_dead_code,
     remove_identities,
+    simplify_masks,
 )
 from torch_atalla.loadable.errors import ExportError
 
@@ -152,3 +153,104 @@ def test_what_is_no_program_is_refused() -> None:
         capture(3)  # type: ignore[arg-type]
     with pytest.raises(ExportError, match="needs example inputs"):
         capture(nn.ReLU())
+
+
+HEADS = tuple(torch.randn(2, 4, 6, 8) for _ in range(3))
+SEEN = torch.ones(6, 6, dtype=torch.bool)
+ONE_HIDDEN = SEEN.index_put((torch.tensor(3), torch.tensor(0)), torch.tensor(False))
+BEFORE = SEEN.tril()
+ADDED = torch.zeros(6, 6).masked_fill(~BEFORE, -torch.inf)
+
+
+def simplified(fn: Any, *args: torch.Tensor, exact: bool = True, **tensors: torch.Tensor) -> Captured:
+    program = captured(fn, *args, **tensors)
+    fold_constants(program)
+    merge_common_subexpressions(program)
+    simplify_masks(program, exact=exact)
+    remove_dead_code(program)
+    return program
+
+
+def attentions(program: Captured) -> list[tuple[bool, bool]]:
+    """Of each attention, whether it has a mask, and whether it is causal."""
+    nodes = program.graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default)
+    given = [dict(zip(("attn_mask", "dropout_p", "is_causal"), node.args[3:])) | node.kwargs for node in nodes]
+    return [(item.get("attn_mask") is not None, item.get("is_causal", False)) for item in given]
+
+
+def masked(mask: torch.Tensor, **options: Any) -> Any:
+    return lambda m, q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, mask, **options)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [SEEN, SEEN[:1], SEEN[None, None], SEEN.expand(2, 1, 6, 6), SEEN.expand(2, 4, 6, 6).clone(),
+     torch.zeros(6, 6), torch.zeros(1, 1, 6, 6), -torch.zeros(2, 1, 1, 6)],
+)  # fmt: skip
+def test_mask_that_hides_nothing_goes(mask: torch.Tensor) -> None:
+    program = simplified(masked(mask, scale=0.5), *HEADS)
+    assert attentions(program) == [(False, False)] and program.constants == {}
+    (node,) = [node for node in program.graph.nodes if node.op == "call_function"]
+    assert node.kwargs["scale"] == 0.5 and node.meta["val"].shape == HEADS[0].shape
+
+
+@pytest.mark.parametrize("mask", [ONE_HIDDEN, BEFORE, ADDED, torch.full((6, 6), 1e-40), torch.full((6, 6), torch.nan)])
+def test_mask_that_changes_a_score_stays(mask: torch.Tensor) -> None:
+    assert attentions(simplified(masked(mask), *HEADS)) == [(True, False)]
+
+
+def test_mask_that_is_given_stays() -> None:
+    """As an input, and as a buffer, which a caller may replace."""
+    attention = nn.functional.scaled_dot_product_attention
+    assert attentions(simplified(lambda m, q, k, v, mask: attention(q, k, v, mask), *HEADS, SEEN)) == [(True, False)]
+    assert attentions(simplified(lambda m, q, k, v: attention(q, k, v, m.mask), *HEADS, mask=SEEN)) == [(True, False)]
+
+
+@pytest.mark.parametrize("mask", [BEFORE, BEFORE[None, None], BEFORE.expand(2, 1, 6, 6), ADDED, ADDED.clamp(-3e38)])
+def test_causal_mask_becomes_a_flag_where_results_may_differ(mask: torch.Tensor) -> None:
+    assert attentions(simplified(masked(mask), *HEADS)) == [(True, False)]
+    assert attentions(simplified(masked(mask), *HEADS, exact=False)) == [(False, True)]
+
+
+@pytest.mark.parametrize("mask", [BEFORE & ONE_HIDDEN, BEFORE.mT, ADDED.mT, ADDED.clamp(-1e4), ADDED + 1])
+def test_mask_that_is_almost_causal_stays(mask: torch.Tensor) -> None:
+    assert attentions(simplified(masked(mask), *HEADS, exact=False)) == [(True, False)]
+
+
+def test_causal_mask_of_fewer_queries_than_keys_stays() -> None:
+    """The flag counts from the first key; a model with a cache counts from the last."""
+    q, k, v = HEADS
+    for mask in (SEEN[:4].tril(), SEEN[:4].tril(2)):
+        assert attentions(simplified(masked(mask), q[:, :, :4], k, v, exact=False)) == [(True, False)]
+
+
+def test_groups_of_heads_and_dropout_are_kept() -> None:
+    q, k, v = HEADS
+    program = simplified(masked(SEEN, enable_gqa=True, dropout_p=0.5), q, k[:, :2], v[:, :2])
+    (node,) = program.graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default)
+    assert node.args[3:] == (None, 0.5, False) and node.kwargs == {"enable_gqa": True}
+
+
+def test_mask_that_others_read_is_kept_for_them() -> None:
+    def fn(m: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = torch.zeros(6, 6)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        return torch.linalg.matmul(mask, nn.functional.scaled_dot_product_attention(y, k, v, mask))
+
+    program = simplified(fn, *HEADS)
+    assert attentions(program) == [(False, False)] * 2
+    assert [tuple(constant.tensor.shape) for constant in program.constants.values()] == [(6, 6)]
+
+
+def test_mask_of_dynamic_size_that_hides_nothing_goes() -> None:
+    def fn(m: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        seen = torch.arange(6) >= 0
+        return nn.functional.scaled_dot_product_attention(q, k, v, seen.expand(q.shape[0], 1, 6, 6))
+
+    batch = torch.export.Dim("batch", min=2, max=9)
+    program = torch.export.export(Fn(fn), HEADS, dynamic_shapes={"args": ({0: batch},) * 3})
+    found = capture(program)
+    fold_constants(found)
+    assert attentions(found) == [(True, False)]
+    simplify_masks(found)
+    assert attentions(found) == [(False, False)]

@@ -87,17 +87,18 @@ output o3 f32[3, 1]  getitem_1""",
             "\n".join(map(str, compile_program(module, args).passes)),
             """\
 remove_identities: 13 nodes (expand, clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, expand_2, view_3, clone_1, ...)
-fold_constants: 11 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
-merge_common_subexpressions: 3 nodes (folded_add_3, unsqueeze_9, unsqueeze_10)
+fold_constants: 15 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
+merge_common_subexpressions: 6 nodes (folded_add_3, unsqueeze_9, unsqueeze_10, folded_scalar_tensor_2, folded_scalar_tensor_3, where_1)
+simplify_masks: 0 nodes
 merge_heads: 0 nodes
 split_rotary: 0 nodes
 split_batch_norm: 0 nodes
 remove_dead_code: 8 nodes (p_model_embeddings_position_embeddings_weight, p_model_embeddings_token_type_embeddings_weight, b_model_embeddings_position_ids, b_model_embeddings_token_type_ids, slice_1, folded_gather, expand_1, unsqueeze_8)
 pack_weights: 12 nodes (p_model_encoder_layer_0_attention_self_query_weight, p_model_encoder_layer_0_attention_self_key_weight, p_model_encoder_layer_0_attention_self_value_weight, p_model_encoder_layer_0_attention_output_dense_weight, p_model_encoder_layer_0_intermediate_dense_weight, p_model_encoder_layer_0_output_dense_weight, p_model_encoder_layer_1_attention_self_query_weight, p_model_encoder_layer_1_attention_self_key_weight, ...)
 fuse_reductions: 1 nodes (mul)
-fuse_pointwise: 1 nodes (add)
+fuse_pointwise: 2 nodes (add, bitwise_and_1)
 fuse_epilogues: 6 nodes (add_4, gelu, add_5, add_6, gelu_1, add_7)
-store_programs: 8 nodes (add_1, add_4, gelu, add_5, add_6, gelu_1, add_7, sum_1)
+store_programs: 9 nodes (add_1, where, add_4, gelu, add_5, add_6, gelu_1, add_7, ...)
 remove_unused_buffers: 0 nodes""",
         )
 

@@ -38,10 +38,17 @@ def scaled_dot_product_attention(
         operands = (item.unsqueeze(0) for item in (query, key, value))
         options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         return whole(*operands, attn_mask, dropout_p, is_causal, **options).squeeze(0)
-    if dropout_p or _is_one_launch(query, key, value, attn_mask, enable_gqa):
+    if dropout_p:
         return NotImplemented
+    is_whole = _is_one_launch(query, key, value, attn_mask, enable_gqa)
     if attn_mask is not None and attn_mask.dtype == torch.bool:  # as upstream does before it chooses a way
-        attn_mask = torch.where(attn_mask, 0.0, -inf).to(query.dtype)
+        shown, hidden = (torch.scalar_tensor(number, dtype=query.dtype, device=query.device) for number in (0.0, -inf))
+        attn_mask = torch.where(attn_mask, shown, hidden)
+    elif is_whole:
+        return NotImplemented
+    if is_whole:
+        whole = aten.scaled_dot_product_attention.default
+        return whole(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     math = aten._scaled_dot_product_attention_math.default
     return math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
 

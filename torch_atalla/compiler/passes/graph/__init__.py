@@ -22,6 +22,7 @@ from .fuse_epilogue import fuse_epilogue
 from .fuse_norms import fuse_norms
 from .merge_heads import merge_heads
 from .remove_identities import remove_identities
+from .simplify_masks import simplify_masks
 from .split_batch_norm import split_batch_norm
 from .split_rotary import split_rotary
 
@@ -40,7 +41,8 @@ def run_passes(
 
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
-    exact: leave out passes that change rounding. split: rotary embedding by halves, batch norm into its arithmetic.
+    exact: leave out passes that change rounding. split: attention without masks that hide nothing, rotary embedding by
+    halves, batch norm into its arithmetic.
     keep_strides: copies that change strides stay. observe: called with each pass's name and the graph that it left.
     """
 
@@ -52,7 +54,7 @@ def run_passes(
         passes.append(folded)
     passes.append(merge_common_subexpressions)
     if split:
-        passes += [merge_heads, split_rotary]
+        passes += [lambda graph: simplify_masks(graph, exact=exact), merge_heads, split_rotary]
     if not exact:
         passes += [fold_batch_norm, fuse_attention, fuse_norms]
         # Masks in the form that the attention kernel takes: of constants, and the same for every layer.

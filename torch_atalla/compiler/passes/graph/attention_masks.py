@@ -76,7 +76,7 @@ def plan_mask(
     masks = [mask for mask in masks if not _hides_nothing(captured, mask)]
     if not masks:
         return None, False
-    if len(masks) == 1 and _is_causal(captured, masks[0], sizes):
+    if len(masks) == 1 and is_causal_mask(captured, masks[0], sizes):
         return None, True
     if len(masks) == 1 and masks[0].fill == -math.inf:
         return _seen(captured, masks[0], like, hidden=False), False
@@ -115,7 +115,7 @@ def _hides_nothing(captured: Captured, mask: Mask) -> bool:
     return bool(known.all() if mask.fill is not None and not mask.hidden else not known.any())
 
 
-def _is_causal(captured: Captured, mask: Mask, sizes: tuple[int, ...]) -> bool:
+def is_causal_mask(captured: Captured, mask: Mask, sizes: tuple[int, ...]) -> bool:
     """Whether a constant hides exactly what lies above the diagonal."""
     known = constant_value(captured, mask.node)
     if known is None or known.ndim < 2 or tuple(known.shape[-2:]) != sizes or sizes[0] != sizes[1]:
