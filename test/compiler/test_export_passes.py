@@ -16,6 +16,7 @@ from torch_atalla.compiler.passes.graph import (
     fold_constants,
     fuse_epilogue,
     merge_common_subexpressions,
+    narrow_masks,
     remove_dead_code,
     remove_identities,
     simplify_masks,
@@ -248,9 +249,32 @@ def test_mask_of_dynamic_size_that_hides_nothing_goes() -> None:
         return nn.functional.scaled_dot_product_attention(q, k, v, seen.expand(q.shape[0], 1, 6, 6))
 
     batch = torch.export.Dim("batch", min=2, max=9)
-    program = torch.export.export(Fn(fn), HEADS, dynamic_shapes={"args": ({0: batch},) * 3})
-    found = capture(program)
-    fold_constants(found)
-    assert attentions(found) == [(True, False)]
-    simplify_masks(found)
-    assert attentions(found) == [(False, False)]
+    program = capture(torch.export.export(Fn(fn), HEADS, dynamic_shapes={"args": ({0: batch},) * 3}))
+    narrow_masks(program)
+    fold_constants(program)
+    assert attentions(program) == [(True, False)]
+    simplify_masks(program)
+    assert attentions(program) == [(False, False)]
+
+
+def mask_sizes(fn: Any, *args: torch.Tensor) -> tuple[int, ...]:
+    program = captured(fn, *args)
+    narrow_masks(program)
+    (node,) = program.graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default)
+    assert node.meta["val"].shape == HEADS[0].shape
+    return tuple(node.args[3].meta["val"].shape)
+
+
+def test_mask_is_computed_before_it_is_repeated() -> None:
+    def repeated(m: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, seen.expand(2, 4, 6, 6))
+
+    def added(m: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        mask = torch.where(BEFORE.expand(2, 1, 6, 6), bias.mT, -torch.inf).contiguous()
+        return nn.functional.scaled_dot_product_attention(q, k, v, mask)
+
+    assert mask_sizes(repeated, *HEADS, BEFORE) == (6, 6)
+    assert mask_sizes(repeated, *HEADS, torch.rand(2, 1, 1, 6) > 0.5) == (2, 1, 1, 6)
+    assert mask_sizes(repeated, *HEADS, torch.rand(6, 6)) == (6, 6)
+    assert mask_sizes(added, *HEADS, torch.rand(1, 4, 6, 6)) == (1, 4, 6, 6)
+    assert mask_sizes(added, *HEADS, torch.rand(2, 4, 6, 6)) == (2, 4, 6, 6)

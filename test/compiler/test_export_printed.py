@@ -87,6 +87,7 @@ output o3 f32[3, 1]  getitem_1""",
             "\n".join(map(str, compile_program(module, args).passes)),
             """\
 remove_identities: 13 nodes (expand, clone, _assert_tensor_metadata, _assert_tensor_metadata_1, _assert_tensor_metadata_2, expand_2, view_3, clone_1, ...)
+narrow_masks: 0 nodes
 fold_constants: 15 nodes (gather, embedding_1, embedding_2, arange, arange_2, add_2, arange_3, add_3, ...)
 merge_common_subexpressions: 6 nodes (folded_add_3, unsqueeze_9, unsqueeze_10, folded_scalar_tensor_2, folded_scalar_tensor_3, where_1)
 simplify_masks: 0 nodes

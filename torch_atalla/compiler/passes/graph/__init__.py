@@ -22,7 +22,7 @@ from .fuse_epilogue import fuse_epilogue
 from .fuse_norms import fuse_norms
 from .merge_heads import merge_heads
 from .remove_identities import remove_identities
-from .simplify_masks import simplify_masks
+from .simplify_masks import narrow_masks, simplify_masks
 from .split_batch_norm import split_batch_norm
 from .split_rotary import split_rotary
 
@@ -41,8 +41,8 @@ def run_passes(
 
     fold: "exact" folds only what gives the bits that the chip would give; "all" folds every op on constants; "none".
     epilogue: fuse an activation into the matrix product before it. Then results differ from eager mode by rounding.
-    exact: leave out passes that change rounding. split: attention without masks that hide nothing, rotary embedding by
-    halves, batch norm into its arithmetic.
+    exact: leave out passes that change rounding. split: simpler masks of attention, rotary embedding by halves, batch
+    norm into its arithmetic.
     keep_strides: copies that change strides stay. observe: called with each pass's name and the graph that it left.
     """
 
@@ -50,6 +50,8 @@ def run_passes(
         return fold_constants(graph, exact_only=fold == "exact")
 
     passes: list[Callable[[Captured], PassResult]] = [lambda graph: remove_identities(graph, keep_strides=keep_strides)]
+    if split:
+        passes.append(narrow_masks)
     if fold != "none":
         passes.append(folded)
     passes.append(merge_common_subexpressions)
