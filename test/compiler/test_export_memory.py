@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The memory plan against what the device allocates; scratchpads of random programs; coverage by op and by FLOPs."""
+"""The memory plan against what the device allocates; coverage by op and by FLOPs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest import mock
 
 import pytest
 import torch
-from test_export_plan import random_program
-from test_export_schedule import MODELS, built, model_of
+from test_export_schedule import MODELS, built
 from torch import nn
 from torch.export import Dim
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
@@ -17,9 +15,6 @@ from torch.testing._internal.common_utils import TestCase, instantiate_parametri
 import torch_atalla
 from torch_atalla.compiler import compile_program
 from torch_atalla.compiler.file.report import make_report
-from torch_atalla.compiler.schedule import decide, verify_schedule
-from torch_atalla.compiler.schedule.decide import Decisions
-from torch_atalla.compiler.schedule.plan import plan_memory
 from torch_atalla.loadable.errors import NotNativeError
 from torch_atalla.loadable.report import LoadableReport
 
@@ -90,25 +85,6 @@ class TestPlanAndDevice(TestCase):
         self.assertEqual(peaks, [0, 0])
 
 
-class TestScratchpads(TestCase):
-    @parametrize("seed", range(12))
-    def test_random_programs(self, seed):
-        """The scratchpads hold those temporaries that code would keep, as far as there is room."""
-        program = random_program(seed)
-        plan = plan_memory(program)
-        kept = frozenset(buffer for slot in plan.slots for buffer in slot.buffers)
-        decisions = Decisions(kept, (1,) * len(program.instructions))
-        chip = replace(model_of(2), scratchpad_bytes=2048)
-        schedule = decide(program, plan, chip, decisions)
-        verify_schedule(program, schedule, chip)
-        self.assertLessEqual(schedule.peak_bytes(), schedule.page_bytes())
-        self.assertLessEqual(schedule.page_bytes(), chip.pad_bytes)
-        self.assertGreater(len(schedule.residents), 0)
-        wide = replace(chip, scratchpad_bytes=1 << 20)
-        everything = decide(program, plan, wide, decisions)
-        self.assertEqual(len(everything.residents), len(plan.slots))
-
-
 class Products(nn.Module):
     """Two products on the chip, one that only the host has, and an op without FLOPs there."""
 
@@ -147,4 +123,3 @@ class TestCoverage(TestCase):
 
 
 instantiate_parametrized_tests(TestPlanAndDevice)
-instantiate_parametrized_tests(TestScratchpads)

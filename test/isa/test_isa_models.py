@@ -100,15 +100,12 @@ class TestNetworks(CodegenTestCase):
         ):
             program = torch.export.export(model.eval().to(BF16), (x.to(BF16),))
             code = MethodsCode({"forward": program})
-            options = Options(optimize="fast", target=CHIP, decisions=code.compile)
+            options = Options(optimize="fast", target=CHIP, cores=code.compile)
             file = plan_lowered(lower_captured(capture(program), options), options)
             network = code.networks["forward"][0].network
             launches = [launch.node for launch in file.program.instructions]
             self.assertEqual(launches, [item.launch.node for item in network.launches])
-            self.assertEqual(file.schedule.cores, (1,) * len(launches))
-            written = {operand.buffer for item in network.launches for operand in item.launch.writes()}
-            kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
-            self.assertEqual(len(file.schedule.residents), len(kept & written))  # the code has copies of its own
+            self.assertEqual(file.cores, (1,) * len(launches))
 
     def test_other_batches_and_lengths(self):
         torch.manual_seed(0)

@@ -78,7 +78,7 @@ def test_scratchpad_counter_follows_what_launches_occupy() -> None:
     product, relu = [w for w in device.work if w.kind == "launch"]
     tile = 2048  # bytes of the largest SDMA tile; each operand has two under way (docs/concepts/timing.md)
     assert relu.scratchpad_bytes in (2 * 2 * tile, 3 * 2 * tile)  # input and output, perhaps a program
-    assert product.scratchpad_bytes == 3 * 2 * tile + 2 * x.numel() * x.element_size()
+    assert product.scratchpad_bytes in (3 * 2 * tile, 4 * 2 * tile)
     found = {
         round(event["ts"] * device.clock_hz / 1e6): event["args"]["bytes"]
         for event in events([device], 0)

@@ -40,7 +40,7 @@ class Network:
         if options.pop("engine", "functional" if "weights" in options else "isa") == "isa":
             return self._with_code(chip, options)
         exported = _program(self.path)
-        compiled = plan_lowered(_lowered(self.path, *sorted(options.items())), _options(options), chip=chip)
+        compiled = plan_lowered(_lowered(self.path, *sorted(options.items())), _options(options))
         kept = FileOptions(verify=False, golden=False, seed=0, weights=options.get("weights"), sign=None, dump=None)
         return file_builder(self.name, {"forward": exported}, {"forward": compiled}, kept).build()
 
@@ -53,8 +53,8 @@ class Network:
             raise ValueError(f"compile.weights is {options['weights']}; expected float32 beside compile.engine=isa")
         exported = _narrow_program(self.path)
         code = MethodsCode({"forward": exported}, chip)
-        wanted = {"optimize": "fast", "target": CHIP, "decisions": code.compile} | options
-        compiled = plan_lowered(_lower(exported, wanted), _options(wanted), chip=chip)
+        wanted = {"optimize": "fast", "target": CHIP, "cores": code.compile} | options
+        compiled = plan_lowered(_lower(exported, wanted), _options(wanted))
         kept = FileOptions(verify=False, golden=False, seed=0, weights=None, sign=None, dump=None)
         builder = file_builder(self.name, {"forward": exported}, {"forward": compiled}, kept)
         add_code(builder, code.networks)

@@ -69,9 +69,7 @@ class LoadableReport:
     arena_lower_bound: int = 0
     arena_without_reuse: int = 0
     file_bytes: int = 0
-    residents: int = 0  # temporaries that are kept in scratchpads
-    scratchpad_bytes: int = 0  # size of the pages that hold them
-    scratchpad_lower_bound: int = 0  # largest sum of their sizes at one time
+    residents: int = 0  # temporaries that code keeps in scratchpads
     host_bytes: int = 0  # copies of the host call with the most data
     cores: int = 1  # most cores that one launch is divided over
     launch_cycles: list[LaunchCycles] = field(default_factory=list, compare=False)  # only after a save; not in files
@@ -95,11 +93,8 @@ class LoadableReport:
         return self.native_flops / self.flops if self.flops else 1.0
 
     def _schedule(self) -> list[str]:
-        kept = (
-            f"{self.residents} temporaries in {self.scratchpad_bytes:,} bytes of scratchpads "
-            f"(at least {self.scratchpad_lower_bound:,} are needed); {self.cores} core{'s' if self.cores > 1 else ''}"
-        )
-        return [f"schedule    {kept}"]
+        cores = f"{self.cores} core{'s' if self.cores > 1 else ''}"
+        return [f"schedule    {self.residents} temporaries stay in scratchpads; {cores}"]
 
     def estimates(self) -> list[str]:
         """Cycles and energy of one run, a line per method."""
@@ -145,8 +140,8 @@ class LoadableReport:
         data.pop("coverage_flops", None)
         data["segments"] = [SegmentReport(**segment) for segment in data["segments"]]
         data["launch_cycles"] = [LaunchCycles(**item) for item in data.get("launch_cycles", [])]
-        for name in ("predicted_cycles", "baseline_cycles"):  # of files of format 1.4 and before
-            data.pop(name, None)
+        for name in ("predicted_cycles", "baseline_cycles", "scratchpad_bytes", "scratchpad_lower_bound"):
+            data.pop(name, None)  # of older files
         data["by_op"] = [OpCoverage(**item) for item in data.get("by_op", [])]
         data["unsupported"] = [UnsupportedOp(**op) for op in data["unsupported"]]
         return LoadableReport(**data)

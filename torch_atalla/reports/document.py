@@ -123,7 +123,7 @@ def of_program(
         program=found,
         modules=module_tree(found, timeline.spans),
         layouts=_layouts(found) if drawn else None,
-        memory=memory_plan(data, number, report.arena_without_reuse, config),
+        memory=memory_plan(data, number, report.arena_without_reuse),
         code=read_code(path, name, stored, {node.name: i for i, node in enumerate(found.nodes)}) if stored else None,
     )
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "runtime/c_api/export.h"
 #include "runtime/memory/allocator.h"
@@ -37,9 +36,8 @@ class ATALLA_RUNTIME_API Device {
   CachingAllocator& allocator() noexcept { return *allocator_; }
   LaunchMode launch_mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
   EngineGate& engine_gate() noexcept { return *engine_gate_; }
-  // Atalla code may use all pages of the scratchpads. Held shared while launches are submitted that keep values there
-  // from one to the next; alone, with all streams idle, while code runs.
-  std::shared_mutex& scratchpads() noexcept { return scratchpads_; }
+  // Held while Atalla code runs, with all streams idle: it may use all pages of the scratchpads.
+  std::mutex& scratchpads() noexcept { return scratchpads_; }
 
   Stream& default_stream() noexcept { return *streams_[0].load(std::memory_order_relaxed); }
   // The stream of an id that new_stream gave, or 0. Throws Error (ATALLA_ERR_ARGUMENT) for another.
@@ -105,7 +103,7 @@ class ATALLA_RUNTIME_API Device {
   std::array<std::atomic<uint32_t>, 2> next_stream_{};       // by priority class
   std::atomic<bool> has_new_streams_{false};
   std::mutex stream_mutex_;
-  std::shared_mutex scratchpads_;
+  std::mutex scratchpads_;
 };
 
 // Ordinal of the open device whose DRAM holds the address.

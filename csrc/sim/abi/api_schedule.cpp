@@ -27,26 +27,11 @@ atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, ata
   });
 }
 
-atalla_status scratchpad_base(atalla_device device, atalla_addr* base) {
-  return with_device(device, [&](const Device& d) {
-    if (base == nullptr) return null_argument("base");
-    *base = d.pads().base();
-    return atalla_status{ATALLA_OK};
-  });
-}
-
 atalla_status core_count(atalla_device device, uint32_t* cores) {
   return with_device(device, [&](const Device& d) {
     if (cores == nullptr) return null_argument("cores");
     *cores = static_cast<uint32_t>(d.config().core_count);
     return atalla_status{ATALLA_OK};
-  });
-}
-
-atalla_status scratchpad_reserve(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr) {
-  return with_device(device, [&](Device& d) {
-    if (sid == nullptr || addr == nullptr) return null_argument("sid or addr");
-    return d.scratchpads().allocate(bytes, align, {PageOwner::kLoadable}, sid, addr);
   });
 }
 
@@ -91,9 +76,7 @@ constexpr atalla_schedule_api kScheduleApi = {
     .abi_minor = 0,
     .reserved = 0,
     .launch_work = launch_work,
-    .scratchpad_base = scratchpad_base,
     .core_count = core_count,
-    .scratchpad_reserve = scratchpad_reserve,
     .beat_millicycles = beat_millicycles,
     .area = area,
     .launch_energy = launch_energy,

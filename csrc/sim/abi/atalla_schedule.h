@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Facts that a compiler needs to place a program on the chip: how much work a launch is, the scratchpads as memory for
-// operands, and the number of cores.
+// Facts that a compiler needs to place a program on the chip: how much work a launch is, the number of cores, the area.
 //
 //   const atalla_schedule_api* schedule;
 //   atalla_get_schedule_api(ATALLA_SCHEDULE_ABI_MAJOR, &schedule);
-//
-// Scratchpads. The window [base, base + scratchpads * scratchpad_bytes) of a device's addresses stands for the
-// scratchpads, one after the other: address `addr` of scratchpad `sid` is base + sid * scratchpad_bytes + addr.
-// Operands of launches may lie there, and then cost no DRAM traffic; copies and host views take DRAM only. Pages are
-// handed out by scpad_alloc and scratchpad_reserve; what a launch does to pages that are not its program's is, as with
-// DRAM, its program's mistake.
 #ifndef ATALLA_SCHEDULE_H_
 #define ATALLA_SCHEDULE_H_
 
@@ -52,11 +45,7 @@ typedef struct atalla_schedule_api {
   uint32_t reserved;
   // Ignores addresses. The exception is 0, which means that the operand is absent.
   atalla_status (*launch_work)(const atalla_launch_desc*, size_t desc_bytes, atalla_launch_work*);
-  atalla_status (*scratchpad_base)(atalla_device, atalla_addr* base);
   atalla_status (*core_count)(atalla_device, uint32_t* cores);
-  // As scpad_alloc, for operands that live only while launches of one program run: a loadable's temporaries. Atalla
-  // programs, which run alone on the chip, may use the page in between. scpad_free gives it back.
-  atalla_status (*scratchpad_reserve)(atalla_device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
   // Thousandths of a cycle that a beat of the bus takes in a stream of contiguous tiles.
   atalla_status (*beat_millicycles)(atalla_device, uint64_t* millicycles);
   // Of a chip of whose file `chip` is the text. ATALLA_ERR_CONFIG for a file that device_open refuses.

@@ -25,9 +25,6 @@ Device::Device(int32_t ordinal, ChipConfig config, std::string config_text)
 
 atalla_status Device::open(uint64_t dram_bytes) {
   if (const atalla_status status = dram_.open(dram_bytes, ordinal_)) return status;
-  if (const atalla_status status = pads_.open(config_.scratchpad_count * config_.scratchpad_bytes, ordinal_)) {
-    return status;
-  }
   allocator_.reset(dram_.base(), dram_.size(), config_.dram_alignment);
   scratchpads_.reset(static_cast<uint32_t>(config_.scratchpad_count), config_.scratchpad_bytes,
                      static_cast<uint32_t>(config_.scratchpad_row_bytes));

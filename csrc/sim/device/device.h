@@ -41,7 +41,6 @@ class Device {
   const Timing& timing() const { return timing_; }
   const EnergyModel& energy() const { return energy_; }
   // The scratchpads as memory for operands: one after the other, in addresses of their own.
-  const Dram& pads() const { return pads_; }
   Telemetry& telemetry() { return telemetry_; }
   ScratchpadAllocator& scratchpads() { return scratchpads_; }
   isa::Core& core() { return core_; }
@@ -70,7 +69,6 @@ class Device {
   EnergyModel energy_;
   Telemetry telemetry_;
   Dram dram_;
-  Dram pads_;
   std::mutex memory_mutex_;
   DramAllocator allocator_;
   ScratchpadAllocator scratchpads_;

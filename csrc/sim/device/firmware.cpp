@@ -13,15 +13,9 @@ namespace atalla::sim {
 
 namespace {
 
-// A loadable's page and an Atalla program's are never in use at the same time.
-bool in_the_way(PageOwner page, PageOwner wanted) {
-  return page.kind == PageOwner::kHost || wanted.kind == PageOwner::kHost || page.kind == wanted.kind;
-}
-
 // Returns who holds the page, and how to release it.
 std::string holder(PageOwner page, PageOwner wanted) {
   if (page.kind == PageOwner::kHost) return "the host (scpad_alloc; scpad_free releases it)";
-  if (page.kind == PageOwner::kLoadable) return "a loadable (unloading it releases it)";
   if (page == wanted) return "the program itself";
   if (page.machine == 0) return "a launch that runs";
   return "the stopped program of machine " + std::to_string(page.machine) +
@@ -41,7 +35,6 @@ void ScratchpadAllocator::reset(uint32_t count, uint64_t bytes, uint32_t granula
 bool ScratchpadAllocator::take(Pad& pad, uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* addr) {
   uint64_t candidate = 0;
   for (const auto& [start, page] : pad) {
-    if (!in_the_way(page.owner, owner)) continue;
     if (candidate + bytes <= start) break;
     candidate = std::max(candidate, (start + uint64_t{page.bytes} + align - 1) & ~(align - 1));
   }
@@ -51,10 +44,9 @@ bool ScratchpadAllocator::take(Pad& pad, uint64_t bytes, uint64_t align, PageOwn
   return true;
 }
 
-// For pages of `owner`. Bytes that a loadable and a program both have count twice.
-uint64_t ScratchpadAllocator::free_bytes(const Pad& pad, PageOwner owner) const {
+uint64_t ScratchpadAllocator::free_bytes(const Pad& pad) const {
   uint64_t used = 0;
-  for (const auto& [start, page] : pad) used += in_the_way(page.owner, owner) ? page.bytes : 0;
+  for (const auto& [start, page] : pad) used += page.bytes;
   return pad_bytes_ - std::min(used, pad_bytes_);
 }
 
@@ -72,7 +64,7 @@ atalla_status ScratchpadAllocator::allocate(uint64_t bytes, uint64_t align, Page
     const uint64_t size = (bytes + granularity_ - 1) & ~uint64_t{granularity_ - 1};
     uint32_t best = 0;
     for (uint32_t i = 1; i < pads_.size(); ++i) {
-      if (free_bytes(pads_[i], owner) > free_bytes(pads_[best], owner)) best = i;
+      if (free_bytes(pads_[i]) > free_bytes(pads_[best])) best = i;
     }
     for (uint32_t n = 0; n < pads_.size(); ++n) {
       const uint32_t i = (best + n) % static_cast<uint32_t>(pads_.size());
@@ -91,7 +83,7 @@ atalla_status ScratchpadAllocator::no_room(uint64_t bytes, uint64_t align, PageO
   int found = 0;
   for (size_t sid = 0; sid < pads_.size(); ++sid) {
     for (const auto& [start, page] : pads_[sid]) {
-      if (!in_the_way(page.owner, owner) || ++found > kListed) continue;
+      if (++found > kListed) continue;
       char place[96];
       snprintf(place, sizeof place, "%s %u bytes at 0x%x of scratchpad %zu, held by ", found == 1 ? "" : ";",
                page.bytes, start, sid);
@@ -111,8 +103,8 @@ atalla_status ScratchpadAllocator::free(uint32_t sid, uint32_t addr, bool progra
     return set_error(ATALLA_ERR_ARGUMENT, "scpad_free on scratchpad %u; expected one below %zu", sid, pads_.size());
   }
   Pad& pad = pads_[sid];
-  for (auto [page, end] = pad.equal_range(addr); page != end; ++page) {
-    if ((page->second.owner.kind == PageOwner::kProgram) != program) continue;
+  const auto page = pad.find(addr);
+  if (page != pad.end() && (page->second.owner.kind == PageOwner::kProgram) == program) {
     pad.erase(page);
     return ATALLA_OK;
   }

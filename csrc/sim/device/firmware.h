@@ -13,10 +13,9 @@
 
 namespace atalla::sim {
 
-// The owner of a page. The contents of a loadable's pages live only while launches of its program run, and an Atalla
-// program runs alone on the chip: so it may have those pages until it ends. Pages of the host keep their contents.
+// The owner of a page.
 struct PageOwner {
-  enum Kind : uint8_t { kHost, kLoadable, kProgram } kind;
+  enum Kind : uint8_t { kHost, kProgram } kind;
   uint64_t machine = 0;  // of a program that a machine runs: the machine's handle; 0: of a launch
   bool operator==(const PageOwner&) const = default;
 };
@@ -41,9 +40,9 @@ class ScratchpadAllocator {
     uint32_t bytes;
     PageOwner owner;
   };
-  using Pad = std::multimap<uint32_t, Page>;  // by start; a program's pages may lie over those of loadables
+  using Pad = std::map<uint32_t, Page>;  // by start
   bool take(Pad& pad, uint64_t bytes, uint64_t align, PageOwner owner, uint32_t* addr);
-  uint64_t free_bytes(const Pad& pad, PageOwner owner) const;
+  uint64_t free_bytes(const Pad& pad) const;
   atalla_status no_room(uint64_t bytes, uint64_t align, PageOwner owner) const;
 
   std::mutex mutex_;

@@ -175,16 +175,12 @@ atalla_status bind_operands(const char* name, const Device& device, const atalla
       if (!reach_of(operand, extent, &reaches[i])) [[unlikely]]
         return operand_fault(name, device, desc, i, extent);
       if (!inside(dram, operand.addr, reaches[i])) [[unlikely]] {
-        if (inside(device.pads(), operand.addr, reaches[i])) {
-          home = &device.pads();
-        } else {
-          const Import* import = registry.imports.find(operand.addr, 1);
-          if (import == nullptr || import->device != &device || !inside(import->dram, operand.addr, reaches[i])) {
-            return operand_fault(name, device, desc, i, extent);
-          }
-          home = &import->dram;
-          *own = false;
+        const Import* import = registry.imports.find(operand.addr, 1);
+        if (import == nullptr || import->device != &device || !inside(import->dram, operand.addr, reaches[i])) {
+          return operand_fault(name, device, desc, i, extent);
         }
+        home = &import->dram;
+        *own = false;
       }
       if ((operand.addr & (dtype_alignment(operand.dtype) - 1)) != 0) [[unlikely]] {
         return operand_fault(name, device, desc, i, extent);
@@ -246,16 +242,6 @@ atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* des
 
 constexpr int64_t kMostProgramWords = 4096;  // of a vector program: many times what its limits allow
 
-// Operands that lie in the scratchpads, a bit each.
-inline uint32_t resident_operands(const Device& device, const atalla_launch_desc& desc) {
-  uint32_t resident = 0;
-  for (int i = 0; i < desc.n_operands; ++i) {
-    const uint64_t offset = desc.operands[i].addr - device.pads().base();  // wraps below the base
-    resident |= static_cast<uint32_t>(offset < device.pads().size()) << i;
-  }
-  return resident;
-}
-
 atalla_status check_charge(const Device& device, const atalla_launch_desc& desc) {
   const uint32_t count = device.charges().count();
   if (desc.charge <= count) [[likely]]
@@ -278,7 +264,7 @@ std::span<const int64_t> program_of(const Device& device, const atalla_launch_de
 }
 
 // All on which its code depends, which takes operands in different memory.
-void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, uint32_t resident, std::string* kind) {
+void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, std::string* kind) {
   const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
   kind->append(reinterpret_cast<const char*>(program.data()), program.size_bytes());
   add(desc.kernel);
@@ -288,7 +274,6 @@ void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, 
   add(desc.cores);
   add(desc.charge);
   add(desc.constants);
-  add(resident);
   constexpr int kDrawn = 2;  // seed and offset
   for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) add(desc.iparams[k]);
   add(desc.fparams);
@@ -310,8 +295,7 @@ void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, 
 // At the chip's full rates, by what the descriptor says alone.
 LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc) {
   const ChipConfig& chip = device.config();
-  const Work work = work_of(chip, traits_of(desc.kernel), device.kernels()[desc.kernel], desc,
-                            resident_operands(device, desc));
+  const Work work = work_of(chip, traits_of(desc.kernel), device.kernels()[desc.kernel], desc);
   EnergyEvents events = device.energy().computed(work, desc.compute_dtype);
   device.energy().move(work.bytes_read, work.bytes_written, 1, &events);
   const uint64_t tiles_under_way = 2 * uint64_t{desc.n_operands} * chip.sdma_tile_rows *
@@ -319,7 +303,7 @@ LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc
   LaunchCharge charge;
   charge.time = device.timing().launch(work);
   charge.time.scratchpad_bytes =
-      static_cast<uint32_t>(std::min({tiles_under_way, device.pads().size(), uint64_t{UINT32_MAX}}));
+      static_cast<uint32_t>(std::min({tiles_under_way, chip.scratchpad_count * chip.scratchpad_bytes, uint64_t{UINT32_MAX}}));
   charge.bytes_read = work.bytes_read;
   charge.bytes_written = work.bytes_written;
   charge.macs = work.macs;
@@ -332,15 +316,13 @@ LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) 
   return desc.charge != 0 ? device.charges()[desc.charge] : assumed_charge(device, desc);
 }
 
-// Null without a provider. A launch that names its charge, or has operands in scratchpads, which the code of a launch
-// alone does not have, is of a kind that is told already.
+// Null without a provider. A launch that names its charge is of a kind that is told already.
 const KindCharge* kind_of(Device& device, const atalla_launch_desc& desc) {
   if (!has_charge_provider()) return nullptr;
-  const uint32_t resident = resident_operands(device, desc);
   const std::span<const int64_t> program = program_of(device, desc);
   std::string name;
-  add_kind(desc, program, resident, &name);
-  return device.charges().kind(std::move(name), desc, program, desc.charge != 0 || resident != 0,
+  add_kind(desc, program, &name);
+  return device.charges().kind(std::move(name), desc, program, desc.charge != 0,
                                [&] { return given_charge(device, desc); });
 }
 
@@ -399,7 +381,7 @@ atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, Wo
   const KernelTable kernels = kernel_table();
   const atalla_launch_desc* whole = nullptr;
   if (const atalla_status status = complete(kernels, desc, desc_bytes, &whole)) return status;
-  *work = work_of(builtin_chip_config(), traits_of(whole->kernel), kernels[whole->kernel], *whole, 0);
+  *work = work_of(builtin_chip_config(), traits_of(whole->kernel), kernels[whole->kernel], *whole);
   return ATALLA_OK;
 }
 

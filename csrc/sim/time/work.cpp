@@ -71,15 +71,13 @@ uint64_t macs_of(const KernelTraits& traits, const atalla_launch_desc& desc) {
 
 }  // namespace
 
-Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc,
-             uint32_t resident) {
+Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc) {
   Work work;
   uint64_t most = 0;
   for (int k = 0; k < desc.n_operands; ++k) {
     const atalla_operand& operand = desc.operands[k];
     if (operand.immediate != 0 || operand.addr == 0) continue;
     most = std::max(most, elements(operand));
-    if (resident >> k & 1) continue;
     uint64_t& bytes = k < desc.n_outputs ? work.bytes_written : work.bytes_read;
     bytes = std::min(kMost, bytes + stored_bytes(operand));
   }

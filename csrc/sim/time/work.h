@@ -9,10 +9,9 @@
 
 namespace atalla::sim {
 
-// At the chip's full rates: each operand in DRAM passes the bus once (bit k of `resident`: operand k lies elsewhere),
-// and rows of the array are as many as the multiply-adds fill. A launch without multiply-adds takes one vector
-// instruction for the elements of its largest operand. Every operand of `desc` is well-formed.
-Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc,
-             uint32_t resident);
+// At the chip's full rates: each operand passes the bus once, and rows of the array are as many as the multiply-adds
+// fill. A launch without multiply-adds takes one vector instruction for each 32 elements of its largest operand. Every
+// operand of `desc` is well-formed.
+Work work_of(const ChipConfig& chip, const KernelTraits& traits, const Kernel& kernel, const atalla_launch_desc& desc);
 
 }  // namespace atalla::sim

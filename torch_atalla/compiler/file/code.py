@@ -26,10 +26,9 @@ from ..capture.narrow import to_bfloat16
 from ..program.ir import LinearProgram
 from ..program.layouts import same_layout
 from ..schedule.chip_model import ChipModel
-from ..schedule.decide import Decisions
 from ..targets.chip.build import CompiledNetwork, checked, compile_lowered, planned, sizes_text
 from ..targets.chip.check import call_arguments, check_network, example_inputs
-from ..targets.chip.decisions import decisions
+from ..targets.chip.decisions import cores_of
 from ..targets.chip.network import ALIGN
 from ..targets.chip.section import call_sites, method_code
 from ..targets.functional.pipeline import Lowered, device_chip
@@ -46,11 +45,11 @@ class MethodsCode:
         self.exported, self.chip = exported, chip
         self.networks: dict[str, Networks] = {}
 
-    def compile(self, lowered: Lowered, program: LinearProgram) -> Decisions:
-        """Compiles the next method. program: its launches, after their passes."""
+    def compile(self, lowered: Lowered, program: LinearProgram) -> tuple[int, ...]:
+        """Compiles the next method. program: its launches, after their passes. Returns the cores of each."""
         name = list(self.exported)[len(self.networks)]
         networks = self.networks[name] = compile_lowered(lowered, self.exported[name], self.chip or device_chip())
-        return decisions(program, planned(networks).network)
+        return cores_of(program, planned(networks).network)
 
 
 def add_code(
@@ -75,6 +74,7 @@ def add_code(
     builder.code = code
     builder.check_code = lambda data: builder.report.code.update(check_code(data, builder.path, networks, wide))
     builder.report.engine = "isa"
+    builder.report.residents = sum(len(planned(sizes).network.kept) for sizes in networks.values())
     builder.report.code = _facts(networks.values())
 
 

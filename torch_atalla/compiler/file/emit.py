@@ -90,7 +90,7 @@ class _Emitter:
         self.partition: Partition = compiled.partition
         self.program: LinearProgram = compiled.program
         self.plan = compiled.plan
-        self.schedule = compiled.schedule
+        self.cores = compiled.cores
         self.tables = file.tables
         self.base = {section: self.tables.count(section) for section in _PER_METHOD}
         self.storages: dict[int, int] = {}  # buffer -> storage
@@ -108,13 +108,12 @@ class _Emitter:
         tables = self.tables
         self._nodes_and_segments()
         self._storages()
-        self._residents()
         self._values()
         self._packed()
         inputs = [self._port(Section.INPUTS, port, ValueKind.INPUT) for port in self.program.inputs]
         outputs = [self._port(Section.OUTPUTS, port, ValueKind.OUTPUT) for port in self.program.outputs]
         for i, inst in enumerate(self.program.instructions):
-            cores = self.schedule.cores[i] if self.schedule.cores else 1
+            cores = self.cores[i] if self.cores else 1
             self._instruction(inst, self.base[Section.SEGMENTS] + self.program.segments[i], 0 if cores == 1 else cores)
         tables.add(
             Section.METHODS,
@@ -240,10 +239,6 @@ class _Emitter:
             self.storages[buffer.index] = index
             if slot is not None:
                 shared[slot.buffers[0]] = index
-
-    def _residents(self) -> None:
-        for item in self.schedule.residents:
-            self.tables.add(Section.RESIDENCY, self.storages[item.buffers[0]], item.pad, item.offset)
 
     def _planned(self, nbytes: Size) -> Size:
         """With the value under the planning assignment, not the most that the expression can be."""

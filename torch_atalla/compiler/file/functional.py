@@ -260,8 +260,7 @@ def _listing(data: bytes) -> str:
 def _launches(each: list[list[int]], methods: Mapping[str, Compiled]) -> list[LaunchCycles]:
     found = []
     for cycles, (name, compiled) in zip(each, methods.items()):
-        schedule, instructions = compiled.schedule, compiled.program.instructions
-        for i, inst in enumerate(instructions if schedule.cores else ()):
+        for inst, cores, count in zip(compiled.program.instructions, compiled.cores, cycles):
             if isinstance(inst, Launch):
-                found.append(LaunchCycles(name, inst.kernel, inst.node, schedule.cores[i], cycles[i]))
+                found.append(LaunchCycles(name, inst.kernel, inst.node, cores, count))
     return found

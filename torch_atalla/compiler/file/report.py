@@ -44,11 +44,8 @@ def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
         arena_bytes=plan.arena_bytes,
         arena_lower_bound=plan.lower_bound,
         arena_without_reuse=plan.unplanned_bytes,
-        residents=len(compiled.schedule.residents),
-        scratchpad_bytes=compiled.schedule.page_bytes(),
-        scratchpad_lower_bound=compiled.schedule.peak_bytes(),
         host_bytes=max((_host_bytes(inst) for inst in program.instructions if isinstance(inst, HostCall)), default=0),
-        cores=max(compiled.schedule.cores, default=1),
+        cores=max(compiled.cores, default=1),
     )
     rows: list[OpCoverage] = []
     for number, segment in enumerate(compiled.partition.segments):
@@ -72,14 +69,14 @@ def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, C
     merged = replace(first, methods=names)
     for report in list(reports.values())[1:]:
         added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls", "segments", "unsupported")
-        for name in (*added, "residents"):
+        for name in added:
             setattr(merged, name, getattr(merged, name) + getattr(report, name))
         merged.operators = sorted({*merged.operators, *report.operators})
         merged.by_op = _added(merged.by_op, report.by_op)
         merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
         merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
         of_arena = ("arena_bytes", "arena_lower_bound", "arena_without_reuse")
-        for name in (*of_arena, "scratchpad_bytes", "scratchpad_lower_bound", "host_bytes", "cores"):
+        for name in (*of_arena, "host_bytes", "cores"):
             setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
     buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
     stored = {

@@ -93,7 +93,7 @@ def save_loadable(
         from .code import MethodsCode, add_code
 
         code = MethodsCode(exported)
-        more |= {"target": CHIP, "decisions": code.compile}
+        more |= {"target": CHIP, "cores": code.compile}
     methods = compile_methods(
         exported,
         shared,

@@ -69,11 +69,11 @@ class DebugFolder:
 
 
 def log_compiled(compiled: Any) -> None:
-    """Log the results of the fusion passes and the schedule."""
+    """Log the results of the fusion passes and the memory plan."""
     for result in compiled.passes:
         if result.name in _FUSIONS:
             fusion_log.debug("%s", result)
-    schedule_log.debug("%s", compiled.schedule)
+    schedule_log.debug("%s", compiled.plan)
 
 
 def write_region(folder: Path | None, program: runtime.Program) -> None:
@@ -90,5 +90,5 @@ def write_region(folder: Path | None, program: runtime.Program) -> None:
     for name, files in (("ir_pre_fusion.txt", programs[:1]), ("ir_post_fusion.txt", programs[-1:])):
         for file in files:
             (folder / name).write_text(file.read_text())
-    for file in folder.glob("[0-9][0-9]-schedule.txt"):
+    for file in folder.glob("[0-9][0-9]-plan.txt"):
         (folder / "schedule.txt").write_text(file.read_text())

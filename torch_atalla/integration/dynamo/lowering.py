@@ -18,7 +18,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch_atalla.compiler.capture.aot_graph import capture_graph, is_tensor, size_port
 from torch_atalla.compiler.capture.triton_kernels import lower_triton_kernels
 from torch_atalla.compiler.program.support import qualified_name
-from torch_atalla.compiler.targets.functional.pipeline import compile_captured, device_chip
+from torch_atalla.compiler.targets.functional.pipeline import compile_captured
 from torch_atalla.driver.chip_identity import chip_identity
 from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 
@@ -209,11 +209,11 @@ class _Lowering:
         return self.compile_once(module, updates, folder)
 
     def compile_once(self, module: torch.fx.GraphModule, updates: list[str], folder: Path | None) -> CompiledRegion:
-        made, chip = [], device_chip(self.device.index)
+        made = []
         with unset_fake_temporarily():
             for number, way in enumerate(self.options.candidates()):
                 captured = capture_graph(copy.deepcopy(module), updates)
-                compiled = compile_captured(captured, way, dump=None if number else folder, chip=chip)
+                compiled = compile_captured(captured, way, dump=None if number else folder)
                 log_compiled(compiled)
                 made.append(CompiledRegion(emit_program(compiled), self.device))
         return made[0] if len(made) == 1 else min(made, key=lambda region: region.cycles())

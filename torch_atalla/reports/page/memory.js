@@ -1,21 +1,15 @@
-// The memory plan over the instructions of a run: the arena in DRAM, and each scratchpad that holds temporaries.
+// The memory plan over the instructions of a run: the arena in DRAM.
 R.views.memory = {
   title: "Memory",
   has: () => R.doc.memory !== null,
   build(section) {
-    const plan = R.doc.memory, resident = plan.pieces.filter((piece) => piece.pad !== null);
+    const plan = R.doc.memory;
     const facts = { "Arena": bytes(plan.arena_bytes), "Lower bound": bytes(plan.lower_bound), "Without reuse": bytes(plan.without_reuse),
-      "Temporaries": number(plan.pieces.length), "In scratchpads": number(resident.length), "Weights": bytes(plan.weights), "Mutable buffers": bytes(plan.states) };
+      "Temporaries": number(plan.pieces.length), "Weights": bytes(plan.weights), "Mutable buffers": bytes(plan.states) };
     section.append(el("dl", { class: "facts" }, Object.entries(facts).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
     this.plots = [];
     this.chart(section, "Arena in DRAM", plan.arena_bytes, plan.pieces.map((piece) => ({ piece, offset: piece.offset })), true);
-    for (const pad of [...new Set(resident.map((piece) => piece.pad))].sort()) {
-      const boxes = resident.filter((piece) => piece.pad === pad).map((piece) => ({ piece, offset: piece.pad_offset }));
-      const used = Math.max(...boxes.map((box) => box.offset + box.piece.bytes));
-      this.chart(section, `Scratchpad ${pad}: ${bytes(used)} of ${bytes(plan.pad_bytes)} used`, used, boxes, false);
-    }
-    section.append(R.legend(["vector", "temporary in a scratchpad (its place in DRAM stays reserved)"], ["none", "temporary in DRAM"],
-      ["array", "bytes that live at each instruction"], ["fallback", "lower bound: no plan needs less", "dashed"]));
+    section.append(R.legend(["none", "temporary"], ["array", "bytes that live at each instruction"], ["fallback", "lower bound: no plan needs less", "dashed"]));
     this.panel = el("div", { "aria-live": "polite" });
     section.append(this.panel);
   },
@@ -48,7 +42,7 @@ R.views.memory = {
     context.clip();
     for (const box of boxes) {
       const [x, y, w, high] = this.rect(plot, total, box);
-      context.fillStyle = R.color(box.piece.pad === null ? "none" : "vector");
+      context.fillStyle = R.color("none");
       context.fillRect(x, y, w, high);
       context.strokeStyle = R.color("back");
       context.lineWidth = 1;
@@ -107,9 +101,8 @@ R.views.memory = {
     this.plots.forEach((plot) => plot.paint());
     R.chain(this.panel, selection);
     if (!this.chosen) return;
-    const { name, bytes: size, first, last, offset, pad, pad_offset } = this.chosen;
-    this.panel.prepend(el("p", {}, el("b", {}, name), `: ${bytes(size)} at ${number(offset)} of the arena` +
-      (pad === null ? "" : `, or at ${number(pad_offset)} of scratchpad ${pad}`) + ", from ",
+    const { name, bytes: size, first, last, offset } = this.chosen;
+    this.panel.prepend(el("p", {}, el("b", {}, name), `: ${bytes(size)} at ${number(offset)} of the arena, from `,
     R.link("memory", "instruction", first, `instruction ${first}`), " to ", R.link("nodes", "instruction", last, `instruction ${last}`)));
   },
 };

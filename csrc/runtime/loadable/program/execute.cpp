@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <shared_mutex>
 
 #include "kernel_parameters.h"
 #include "runtime/c_api/c_interface.h"
@@ -337,9 +336,6 @@ void Program::run(const atalla_run_params& params) {
   if (!image.host_calls.empty() && host_call_ == nullptr)
     throw Error(ATALLA_ERR_UNSUPPORTED,
                 file_->name() + " needs PyTorch to run these ops, which are not native: " + image.host_ops());
-  std::shared_lock<std::shared_mutex> pads;
-  // A host call may run code.
-  if (!image_->pads.places().empty() && image.host_calls.empty()) pads = std::shared_lock(image_->device.scratchpads());
   run_between_ports(image, params, [&](Stream& stream) { run_launches(image, stream, params); });
 }
 

@@ -74,32 +74,6 @@ std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view) {
   return bytes;
 }
 
-void ScratchpadPages::take(const View& view, Device& device) {
-  const atalla_schedule_api* schedule = schedule_api();
-  atalla_addr base = 0;
-  if (view.residency.size() == 0 || schedule == nullptr ||
-      schedule->scratchpad_base(device.handle(), &base) != ATALLA_OK)
-    return;
-  device_ = &device;
-  for (auto [pad, size] : scratchpad_bytes(view)) {
-    Page page{};
-    if (size == 0) continue;
-    if (schedule->scratchpad_reserve(device.handle(), size, kPadAlignment, &page.sid, &page.addr) != ATALLA_OK) return release();
-    pages_.emplace(pad, page);
-  }
-  for (uint32_t i = 0; i < view.residency.size(); ++i) {
-    Residency r = view.residency[i];
-    if (view.storages[r.storage].bytes == 0) continue;
-    const Page& page = pages_.at(r.pad);
-    places_.emplace(r.storage, base + page.sid * device.properties().scratchpad_bytes + page.addr + r.offset);
-  }
-}
-
-void ScratchpadPages::release() noexcept {
-  for (auto [pad, page] : pages_) api().scpad_free(device_->handle(), page.sid, page.addr);
-  pages_.clear();
-}
-
 MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vector<atalla_kernel>& kernels,
                          const Places& places)
     : MethodPorts(view, method_index, places.placeholder), places_(places) {
@@ -140,11 +114,6 @@ MethodImage::MethodImage(const View& view, uint32_t method_index, const std::vec
 void MethodImage::place(const View& view, uint32_t index, uint64_t byte_offset, uint64_t* addr) {
   Storage storage = view.storages[index];
   if (storage.space == Space::kArena || storage.space == Space::kState) {
-    auto resident = places_.resident->find(index);
-    if (resident != places_.resident->end()) {
-      *addr = resident->second + byte_offset;
-      return;
-    }
     *addr = (storage.space == Space::kArena ? places_.arena : places_.state) + storage.offset + byte_offset;
     return;
   }
@@ -252,7 +221,7 @@ void Image::charge(const View& sized, uint32_t method, const std::vector<int64_t
 Places Image::places(const DynamicMethod& dynamic) const {
   uint64_t base = device.properties().dram_base;
   auto addr = [&](const DeviceBuffer& buffer) { return buffer.data() != nullptr ? buffer.addr() : base; };
-  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), &pads.places(), base, &replaced};
+  return {addr(dynamic.plans_arena ? grown : arena), addr(weights), addr(state), base, &replaced};
 }
 
 namespace {
@@ -281,7 +250,6 @@ void place_launches(File& file, Image& image) {
   image.weights = DeviceBuffer(image.device, view.weight_bytes);
   image.arena = DeviceBuffer(image.device, arena_bytes);
   image.grown = DeviceBuffer(image.device, image.grown_bytes);
-  image.pads.take(view, image.device);
   for (uint32_t m = 0; m < view.methods.size(); ++m) {
     LoadedMethod& method = image.methods[m];
     method.image = std::make_unique<MethodImage>(view, m, image.kernels, image.places(method.dynamic));

@@ -23,30 +23,6 @@ namespace atalla::runtime::loadable {
 // Bytes of each scratchpad that temporaries may take.
 std::map<uint32_t, uint64_t> scratchpad_bytes(const View& view);
 
-// Pages of a device's scratchpads, one a scratchpad that the file names. All of them, or none when the chip has no
-// room: then the program runs from DRAM alone.
-class ScratchpadPages {
- public:
-  ScratchpadPages() = default;
-  ~ScratchpadPages() { release(); }
-  ScratchpadPages(const ScratchpadPages&) = delete;
-  ScratchpadPages& operator=(const ScratchpadPages&) = delete;
-
-  void take(const View& view, Device& device);
-  const std::unordered_map<uint32_t, uint64_t>& places() const noexcept { return places_; }
-
- private:
-  struct Page {
-    uint32_t sid;
-    uint32_t addr;
-  };
-  void release() noexcept;
-
-  Device* device_ = nullptr;
-  std::map<uint32_t, Page> pages_;                 // by scratchpad of the file
-  std::unordered_map<uint32_t, uint64_t> places_;  // storage -> device address
-};
-
 struct HostCallArgs {
   const char* program = "";
   const char* ops = "";
@@ -59,7 +35,6 @@ struct Places {
   uint64_t arena;
   uint64_t weights;
   uint64_t state;
-  const std::unordered_map<uint32_t, uint64_t>* resident;  // storages that stand in scratchpads, and where
   uint64_t placeholder;  // a legal address, for inputs and outputs before they are bound and for those without bytes
   const std::map<uint32_t, DeviceBuffer>* replaced;  // storages of weights that stand elsewhere
 };
@@ -128,7 +103,6 @@ struct Image {
   DeviceBuffer weights;
   DeviceBuffer state;
   DeviceBuffer arena;
-  ScratchpadPages pads;
   DeviceBuffer grown;  // the arena of methods that place their temporaries at run time
   uint64_t grown_bytes = 0;
   std::map<uint32_t, DeviceBuffer> replaced;  // storage of weights -> where its bytes are now

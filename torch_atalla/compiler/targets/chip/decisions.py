@@ -1,31 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the code of a program keeps in scratchpads and how it divides launches, for the launches of the functional
-engine: both engines then run one schedule."""
+"""Which instructions of the functional engine the launches and calls of a program's code compute: both engines run one
+schedule."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
-from ...program.ir import Instruction, LinearProgram
-from ...schedule.decide import Decisions
+from ...program.ir import LinearProgram
 from .network import Network
 
 
-def decisions(program: LinearProgram, network: Network) -> Decisions:
-    """For the program after its passes, of which the network is the code. A launch that the code has to make in parts
-    counts as one of one core."""
-    kept = {buffer for buffer, region in network.regions.items() if region in network.kept}
-    places = counterparts(program, network)
+def cores_of(program: LinearProgram, network: Network) -> tuple[int, ...]:
+    """For each instruction of the program after its passes, of which the network is the code, the cores over which the
+    code divides it. A launch that the code has to make in parts counts as one of one core."""
     own, found = (
         Counter(x.node for x in some) for some in (program.instructions, (i.launch for i in network.launches))
     )
-    buffers, cores = set(), [1] * len(program.instructions)
-    for place, item in zip(places, network.launches):
+    cores = [1] * len(program.instructions)
+    for place, item in zip(counterparts(program, network), network.launches):
         if own[item.launch.node] == found[item.launch.node]:
             cores[place] = len(item.division.parts)
-            buffers |= _same(program.instructions[place], item.launch, kept)
-    return Decisions(frozenset(buffers), tuple(cores))
+    return tuple(cores)
 
 
 def counterparts(program: LinearProgram, network: Network) -> list[int]:
@@ -47,8 +43,3 @@ def call_instructions(program: LinearProgram, network: Network) -> list[int]:
     firsts = [item.first_call for item in network.launches]
     places = counterparts(program, network)
     return [places[max(0, bisect_right(firsts, call) - 1)] for call in range(len(network.image.calls))]
-
-
-def _same(inst: Instruction, launch: Instruction, kept: set[int]) -> set[int]:
-    """The buffers that the instruction writes where the launch of the code writes a kept one."""
-    return {mine.buffer for mine, other in zip(inst.writes(), launch.writes()) if other.buffer in kept}

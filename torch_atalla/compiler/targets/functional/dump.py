@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ...capture.capture import Captured
 from ...program.ir import LinearProgram
-from ...schedule import Schedule
 from ...schedule.plan import MemoryPlan
 from .drawing import draw_graph, draw_plan
 
@@ -34,9 +33,6 @@ class Dump:
     def plan(self, program: LinearProgram, plan: MemoryPlan) -> None:
         self._write("plan.txt", lambda: str(plan))
         self._write("plan.svg", lambda: draw_plan(plan), same=True)
-
-    def schedule(self, schedule: Schedule) -> None:
-        self._write("schedule.txt", lambda: str(schedule))
 
     def passes(self, results: Iterable[object]) -> None:
         """What each pass did, one a line."""

@@ -25,8 +25,7 @@ from ...passes.linear.states import update_states_in_place
 from ...passes.linear.target import FUNCTIONAL, Target
 from ...program.ir import LinearProgram
 from ...program.support import SupportTable, support_table
-from ...schedule import ChipModel, Schedule, chip_model, decide, verify_schedule
-from ...schedule.decide import Decisions
+from ...schedule import ChipModel, chip_model
 from ...schedule.plan import MemoryPlan, plan_memory
 from ...schedule.verify_plan import verify_plan
 from .dump import Dump
@@ -53,7 +52,7 @@ class Compiled:
     partition: Partition
     program: LinearProgram
     plan: MemoryPlan
-    schedule: Schedule = field(default_factory=Schedule)
+    cores: tuple[int, ...] = ()  # over which each instruction is divided; empty without optimizations
     lowered: Lowered | None = None
 
     def __str__(self) -> str:
@@ -63,7 +62,6 @@ class Compiled:
             "segments": self.partition,
             "linear program": self.program,
             "memory plan": self.plan,
-            "schedule": self.schedule,
         }
         return "\n\n".join(f"== {title}\n{body}" for title, body in sections.items())
 
@@ -78,9 +76,9 @@ class Options:
     passes.run_passes; fold is by default "all" at "fast", else "exact". weights: "bfloat16" or "int8" (with a factor
     for each output), in which the weights of float32 products are stored. pack: weights may be packed; not so when
     programs share them. target: of all engines that the program is for. With chip code among
-    them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. decisions:
-    those of the program's code, for the program after its passes. Raises ExportError for a value that an option does
-    not have.
+    them, it is lowered with channels innermost, and equal elements sorted in the order of their positions. cores:
+    over which the program's code divides each instruction, for the program after its passes. Raises ExportError for a
+    value that an option does not have.
     """
 
     fallback: str = "cpu"
@@ -90,7 +88,7 @@ class Options:
     weights: str | None = None
     pack: bool = True
     target: Target = FUNCTIONAL
-    decisions: Callable[[Lowered, LinearProgram], Decisions] | None = None
+    cores: Callable[[Lowered, LinearProgram], tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
         if self.optimize not in LEVELS:
@@ -119,17 +117,16 @@ def compile_program(
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
     names: Mapping[str, str] | None = None,
-    chip: ChipModel | None = None,
     **options: Any,
 ) -> Compiled:
     """Captures a program and compiles it.
 
     support: instead of the table of this build. dump: a directory, for what every pass left. decomposed, states, names:
-    see capture. chip: for which the program is scheduled, by default device 0's. options: those of Options.
+    see capture. options: those of Options.
     """
     chosen = Options(**options)
     captured = capture(program, args, kwargs, support, decomposed=decomposed, states=states, names=names)
-    return compile_captured(captured, chosen, support=support, dump=dump, chip=chip)
+    return compile_captured(captured, chosen, support=support, dump=dump)
 
 
 def compile_captured(
@@ -138,11 +135,10 @@ def compile_captured(
     *,
     support: SupportTable | None = None,
     dump: str | os.PathLike | None = None,
-    chip: ChipModel | None = None,
 ) -> Compiled:
-    """Transforms, partitions, lowers, transforms again, plans and schedules; as compile_program."""
+    """Transforms, partitions, lowers, transforms again and plans; as compile_program."""
     out = Dump(dump)
-    return plan_lowered(lower_captured(captured, options, support=support, out=out), options, out=out, chip=chip)
+    return plan_lowered(lower_captured(captured, options, support=support, out=out), options, out=out)
 
 
 def lower_captured(
@@ -197,10 +193,8 @@ def _snapshot(graph: torch.fx.Graph) -> torch.fx.Graph:
     return result
 
 
-def plan_lowered(
-    lowered: Lowered, options: Options, *, out: Dump | None = None, chip: ChipModel | None = None
-) -> Compiled:
-    """The passes on launches, places of the memory and the schedule."""
+def plan_lowered(lowered: Lowered, options: Options, *, out: Dump | None = None) -> Compiled:
+    """The passes on launches, and places of the memory."""
     out, captured = out or Dump(None), lowered.captured
     linear, passes = lowered.program, list(lowered.passes)
     optimized = options.optimize != "none"
@@ -218,15 +212,11 @@ def plan_lowered(
     plan = plan_memory(linear)
     verify_plan(linear, plan)
     out.plan(linear, plan)
-    schedule = Schedule()
-    decided = None if options.decisions is None else options.decisions(lowered, linear)
-    if optimized:
-        chip = device_chip() if chip is None else chip
-        schedule = decide(linear, plan, chip, decisions=decided)
-        verify_schedule(linear, schedule, chip)
-        out.schedule(schedule)
+    cores = (1,) * len(linear.instructions) if optimized else ()
+    if options.cores is not None:
+        cores = options.cores(lowered, linear)
     out.passes(passes)
-    return Compiled(captured, passes, lowered.partition, linear, plan, schedule, lowered)
+    return Compiled(captured, passes, lowered.partition, linear, plan, cores, lowered)
 
 
 def device_chip(ordinal: int = 0) -> ChipModel:
