@@ -81,7 +81,7 @@ typedef struct atalla_program_info {
   uint64_t weight_bytes;  // of the weights section
   int32_t device;         // ordinal, or -1 before atalla_program_load
   uint32_t reserved;
-  uint64_t scratchpad_bytes;  // that temporaries of all methods may take in scratchpads instead of the arena
+  uint64_t scratchpad_bytes;  // that temporaries of an older file could take in scratchpads; they lie in the arena
   uint64_t constant_bytes;    // of the Atalla code
 } atalla_program_info;
 ATALLA_EXPORT atalla_status atalla_program_get_info(atalla_program program, atalla_program_info* info);
