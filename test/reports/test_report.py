@@ -81,7 +81,7 @@ def test_edges_follow_the_values(document: Document) -> None:
     by_name = {node.name: node for node in program.nodes}
     assert [program.nodes[i].name for i in by_name["add_1"].inputs] == ["add"]
     attention = by_name["scaled_dot_product_attention"]
-    assert {program.nodes[i].name for i in attention.inputs} == {"permute", "permute_1", "permute_2", "bitwise_and_1"}
+    assert {program.nodes[i].name for i in attention.inputs} == {"permute", "permute_1", "permute_2", "where"}
     for i, inst in enumerate(program.instructions):
         assert all(source < i for source in inst.inputs)
 
