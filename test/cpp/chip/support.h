@@ -48,6 +48,12 @@ inline const atalla_isa_api& isa() {
   return *table;
 }
 
+inline atalla_isa_params isa_params() {
+  atalla_isa_params params{};
+  params.struct_size = sizeof params;
+  return params;
+}
+
 // The call must give this status, and an error text with `part` in it.
 inline bool fails(atalla_status status, atalla_status expected, std::string_view part, const char* file, int line) {
   const std::string text = api().last_error();
@@ -95,17 +101,24 @@ class OpenDevice {
     CHECK_OK(api().device_host_view(handle, addr, count * sizeof(T), &host));
     return static_cast<T*>(host);
   }
+  atalla_device_properties properties() const {
+    atalla_device_properties value{};
+    value.struct_size = sizeof value;
+    CHECK_OK(api().device_properties(handle, &value));
+    return value;
+  }
   atalla_counters counters() const {
     atalla_counters value{};
     value.struct_size = sizeof value;
     CHECK_OK(api().counters_read(handle, &value));
     return value;
   }
-  uint64_t clock() const {
+  // Of a stream, or of the default one.
+  uint64_t clock(atalla_stream of = nullptr) const {
     atalla_event event = nullptr;
     uint64_t cycles = 0;
     CHECK_OK(api().event_create(handle, &event));
-    CHECK_OK(api().event_record(event, stream));
+    CHECK_OK(api().event_record(event, of));
     CHECK_OK(api().event_cycles(event, &cycles));
     CHECK_OK(api().event_destroy(event));
     return cycles;
@@ -128,6 +141,13 @@ class OpenDevice {
   atalla_device handle = nullptr;
   atalla_stream stream = nullptr;
 };
+
+inline atalla_kernel_info info_of(atalla_kernel id) {
+  atalla_kernel_info info{};
+  info.struct_size = sizeof info;
+  CHECK_OK(api().kernel_info(id, &info));
+  return info;
+}
 
 inline atalla_kernel kernel(const char* name) {
   atalla_kernel id = UINT32_MAX;
@@ -184,19 +204,31 @@ inline atalla_launch_desc fill(const atalla_operand& out, float value, uint64_t 
   return desc;
 }
 
+inline atalla_launch_work work_of(const atalla_launch_desc& desc) {
+  atalla_launch_work work{};
+  work.struct_size = sizeof work;
+  CHECK_OK(schedule().launch_work(&desc, sizeof desc, &work));
+  return work;
+}
+
 inline atalla_status launch(atalla_stream stream, const atalla_launch_desc& desc) {
   return api().launch(stream, &desc, atalla_launch_desc_bytes(desc.n_operands));
 }
 
-inline atalla_status copy(atalla_stream stream, atalla_copy_kind kind, uint64_t dst, uint64_t src, uint64_t row_bytes,
-                          uint64_t rows = 1, uint64_t dst_pitch = 0, uint64_t src_pitch = 0) {
+inline atalla_copy_params copy_params(int kind, uint64_t dst, uint64_t src, uint64_t row_bytes, uint64_t rows = 1) {
   atalla_copy_params params{};
   params.struct_size = sizeof params;
-  params.kind = kind;
+  params.kind = static_cast<atalla_copy_kind>(kind);
   params.dst = dst;
   params.src = src;
   params.row_bytes = row_bytes;
   params.rows = rows;
+  return params;
+}
+
+inline atalla_status copy(atalla_stream stream, atalla_copy_kind kind, uint64_t dst, uint64_t src, uint64_t row_bytes,
+                          uint64_t rows = 1, uint64_t dst_pitch = 0, uint64_t src_pitch = 0) {
+  atalla_copy_params params = copy_params(kind, dst, src, row_bytes, rows);
   params.dst_pitch = dst_pitch;
   params.src_pitch = src_pitch;
   return api().copy(stream, &params);
@@ -250,6 +282,14 @@ inline std::string replaced(std::string text, std::string_view from, std::string
   const size_t at = text.find(from);
   if (!CHECK(at != std::string::npos)) return text;
   return text.replace(at, from.size(), to);
+}
+
+// The same chip with four cores, each with scratchpads of its own; on a mesh, 2 x 2.
+inline std::string with_cores(const std::string& text, const char* topology) {
+  std::string four = replaced(text, "count = { value = 1, unit = \"cores\"", "count = { value = 4, unit = \"cores\"");
+  four = replaced(four, "columns = { value = 1, unit = \"routers\"", "columns = { value = 2, unit = \"routers\"");
+  four = replaced(four, "scratchpads = { value = \"shared\"", "scratchpads = { value = \"own\"");
+  return replaced(four, "topology = { value = \"bus\"", std::string("topology = { value = \"") + topology + "\"");
 }
 
 }  // namespace chip_test

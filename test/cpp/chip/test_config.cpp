@@ -142,9 +142,7 @@ void test_values() {
   text = replaced(text, "value = 800_000_000", "value = 900_000_000");
   const ConfigFile file(text + "\r\n# the end\r\n");
   const OpenDevice device({.config = file.path()});
-  atalla_device_properties properties{};
-  properties.struct_size = sizeof properties;
-  CHECK_OK(api().device_properties(device.handle, &properties));
+  const atalla_device_properties properties = device.properties();
   CHECK_EQ(std::string(properties.name), "Half \"Ax\"");
   CHECK_EQ(properties.clock_hz, 9e8);
 }

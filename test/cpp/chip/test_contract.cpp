@@ -50,10 +50,7 @@ int counts = 0, absences = 0, dtypes = 0, enums = 0;
 
 Contract contract_of(const KernelTraits& traits, atalla_kernel* id) {
   *id = kernel(std::string(traits.name).c_str());
-  atalla_kernel_info info{};
-  info.struct_size = sizeof info;
-  CHECK_OK(api().kernel_info(*id, &info));
-  return {traits, static_cast<atalla_dtype>(__builtin_ctzll(info.dtypes))};
+  return {traits, static_cast<atalla_dtype>(__builtin_ctzll(info_of(*id).dtypes))};
 }
 
 void check_kernel(const OpenDevice& device, const KernelTraits& traits, atalla_addr element) {

@@ -336,9 +336,7 @@ int main(int argc, char** argv) {
   int ran = 0, laid_out = 0, refused = 0, kernels = 0;
   CHECK_OK(api().kernel_count(&count));
   for (atalla_kernel id = 0; id < count; ++id) {
-    atalla_kernel_info info{};
-    info.struct_size = sizeof info;
-    if (!CHECK_OK(api().kernel_info(id, &info))) continue;
+    const atalla_kernel_info info = info_of(id);
     if (argc > 1 && std::strcmp(argv[1], info.name) != 0) continue;
     Sweep sweep(info.name, row_of(atalla::sim::kKernelTraits, info.name));
     RandomLaunch launches(id, info, /*large=*/true);

@@ -111,9 +111,7 @@ void test_peers() {
 
 void test_refused() {
   const OpenDevice device;
-  atalla_device_properties properties{};
-  properties.struct_size = sizeof properties;
-  CHECK_OK(api().device_properties(device.handle, &properties));
+  const atalla_device_properties properties = device.properties();
   const uint64_t base = properties.dram_base, end = base + properties.dram_bytes;
   char host[64] = {};
   const uint64_t here = address(host);
@@ -141,12 +139,8 @@ void test_refused() {
   CHECK_FAILS(copy(device.stream, h2d, base, here, 8, 2, 4, 8), ATALLA_ERR_ARGUMENT, "destination's pitch is 4");
   CHECK_FAILS(copy(device.stream, h2d, base, here, 8, 2, 8, 4), ATALLA_ERR_ARGUMENT, "source's pitch is 4");
   for (const int kind : {0, 7, -1}) {
-    atalla_copy_params params{};
-    params.struct_size = sizeof params;
+    atalla_copy_params params = copy_params(h2d, base, here, 8);
     std::memcpy(&params.kind, &kind, sizeof kind);
-    params.dst = base;
-    params.src = here;
-    params.row_bytes = 8;
     CHECK_FAILS(api().copy(device.stream, &params), ATALLA_ERR_ARGUMENT, "kind " + std::to_string(kind));
   }
   CHECK_OK(clear());  // a bad argument does not stop the stream
@@ -160,13 +154,11 @@ std::pair<std::vector<atalla_work_record>, atalla_counters> random_copies(bool h
   std::mt19937 random(11);
   const uint64_t sizes[] = {0, 1, 4, 64, 1000, 4096};
   for (int i = 0; i < 2000; ++i) {
-    atalla_copy_params params{};
-    params.struct_size = sizeof params;
-    params.kind = static_cast<atalla_copy_kind>(1 + random() % 3);
-    params.dst = params.kind == ATALLA_COPY_DEVICE_TO_HOST ? address(host.data()) : at;
-    params.src = params.kind == ATALLA_COPY_HOST_TO_DEVICE ? address(host.data()) : at + (1 << 15);
-    params.row_bytes = sizes[random() % std::size(sizes)];
-    params.rows = random() % 4;
+    const int kind = 1 + static_cast<int>(random() % 3);
+    const uint64_t bytes = sizes[random() % std::size(sizes)], rows = random() % 4;
+    atalla_copy_params params =
+        copy_params(kind, kind == ATALLA_COPY_DEVICE_TO_HOST ? address(host.data()) : at,
+                    kind == ATALLA_COPY_HOST_TO_DEVICE ? address(host.data()) : at + (1 << 15), bytes, rows);
     params.dst_pitch = params.src_pitch = 4096;
     params.tag = static_cast<uint64_t>(i);
     params.waits = random() % 2;
@@ -199,12 +191,7 @@ void test_waits() {
   const auto start_behind = [&](uint32_t waits) {
     atalla_stream other = nullptr;
     CHECK_OK(api().stream_create(device.handle, 0, &other));
-    atalla_copy_params params{};
-    params.struct_size = sizeof params;
-    params.kind = ATALLA_COPY_DEVICE_TO_HOST;
-    params.dst = address(host.data());
-    params.src = at;
-    params.row_bytes = 4096;
+    atalla_copy_params params = copy_params(ATALLA_COPY_DEVICE_TO_HOST, address(host.data()), at, 4096);
     params.waits = waits;
     CHECK_OK(api().copy(device.stream, &params));
     const uint64_t end = device.records().back().end_cycle;
@@ -219,12 +206,8 @@ void test_waits() {
   const auto [start, end] = start_behind(1);
   CHECK_EQ(start, end);
   // A caller of an earlier version does not know the field, whatever lies behind its struct.
-  atalla_copy_params old{};
+  atalla_copy_params old = copy_params(ATALLA_COPY_DEVICE_TO_HOST, address(host.data()), at, 4096);
   old.struct_size = offsetof(atalla_copy_params, waits);
-  old.kind = ATALLA_COPY_DEVICE_TO_HOST;
-  old.dst = address(host.data());
-  old.src = at;
-  old.row_bytes = 4096;
   old.waits = 1;
   CHECK_OK(api().copy(device.stream, &old));
   const uint64_t before = device.records().back().work.start_cycle;
@@ -241,11 +224,7 @@ void test_link() {
   const uint64_t kOverhead = 64, kLatency = 800, kWidth = 4;  // chip.toml
   const auto charged = [&](int kind, uint64_t bytes, uint64_t messages) {
     CHECK_OK(api().counters_reset(device.handle));
-    atalla_copy_params params{};
-    params.struct_size = sizeof params;
-    params.kind = static_cast<atalla_copy_kind>(kind);
-    params.row_bytes = bytes;
-    params.rows = messages;
+    const atalla_copy_params params = copy_params(kind, 0, 0, bytes, messages);
     CHECK_OK(api().copy(device.stream, &params));
     return device.counters();
   };

@@ -193,9 +193,7 @@ void test_kernel_table() {
   CHECK_OK(api().kernel_count(&count));
   CHECK(count > 0);
   for (uint32_t id = 0; id < count; ++id) {
-    atalla_kernel_info info{};
-    info.struct_size = sizeof info;
-    CHECK_OK(api().kernel_info(id, &info));
+    const atalla_kernel_info info = info_of(id);
     CHECK(info.dtypes != 0 && info.version >= 1);
     CHECK_EQ(kernel(info.name), id);
   }

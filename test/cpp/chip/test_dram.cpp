@@ -25,9 +25,7 @@ void test_views() {
   CHECK_EQ(fstat(fd, &info), 0);
   CHECK_EQ(info.st_size, 64 << 20);
   CHECK(info.st_blocks * 512 < (8 << 20));  // reserved, not committed
-  atalla_device_properties properties{};
-  properties.struct_size = sizeof properties;
-  CHECK_OK(api().device_properties(device.handle, &properties));
+  const atalla_device_properties properties = device.properties();
   uint32_t value = 0;
   CHECK_EQ(pread(fd, &value, sizeof value, static_cast<off_t>(addr - properties.dram_base)), 4);
   CHECK_EQ(value, 0xA7A11Au);

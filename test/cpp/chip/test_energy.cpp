@@ -47,9 +47,7 @@ void add_idle(uint64_t cycles, atalla_energy* energy) {
 
 // From the work of a launch on the built-in chip, all of whose operands lie in DRAM; without standby and leakage.
 atalla_energy by_hand(const atalla_launch_desc& desc, uint64_t macs, uint64_t mac_price) {
-  atalla_launch_work work{};
-  work.struct_size = sizeof work;
-  CHECK_OK(schedule().launch_work(&desc, sizeof desc, &work));
+  const atalla_launch_work work = work_of(desc);
   const uint64_t bytes = work.bytes_read + work.bytes_written, rows = work.array_rows;
   atalla_energy e{};
   e.dram = work.bytes_read * kRead + work.bytes_written * kWrite;
@@ -100,11 +98,7 @@ void test_launches() {
   const uint64_t from = device.counters().clock;
   for (const auto& item : cases) CHECK_OK(api().charge_launch(device.stream, &item.desc, sizeof item.desc));
   CHECK_OK(copy(device.stream, ATALLA_COPY_DEVICE_TO_DEVICE, dram, dram + (1 << 19), 64, 3));
-  atalla_copy_params message{};
-  message.struct_size = sizeof message;
-  message.kind = static_cast<atalla_copy_kind>(ATALLA_COPY_LINK_EXCHANGE);
-  message.row_bytes = 100;
-  message.rows = 2;
+  const atalla_copy_params message = copy_params(ATALLA_COPY_LINK_EXCHANGE, 0, 0, 100, 2);
   CHECK_OK(api().charge_copy(device.stream, &message));
 
   const std::vector<atalla_work_record> records = device.records();
@@ -153,29 +147,6 @@ void test_launches() {
   CHECK_EQ(idle.standby, kStandby * 1'000'000'000);
   CHECK_FAILS(schedule().idle_energy(device.handle, 1, nullptr), ATALLA_ERR_ARGUMENT, "energy");
   CHECK_FAILS(schedule().launch_energy(device.handle, nullptr, 0, &idle), ATALLA_ERR_ARGUMENT, "descriptor");
-}
-
-// An operand in a scratchpad is read there, and passes neither DRAM nor bus.
-void test_residents() {
-  const OpenDevice device;
-  atalla_addr pad = 0;
-  CHECK_OK(schedule().scratchpad_base(device.handle, &pad));
-  const atalla_operand out = tensor(device.alloc(4096), {1024}), kept = tensor(pad, {1024});
-  const atalla_launch_desc desc = describe("pointwise.mul", {out, kept, kept});
-  atalla_energy expected = by_hand(desc, 0, 0);
-  expected.dram = 4096 * kWrite;
-  expected.bus = 4096 * kBeat / 8;
-  expected.scratchpad = (4096 + 3 * 4096) * kRow / 64;
-  atalla_energy found = estimate(device, desc);
-  found.standby = found.leakage = 0;
-  CHECK_ENERGY(found, expected);
-}
-
-std::string with_cores(const std::string& text, const char* topology) {
-  std::string four = replaced(text, "count = { value = 1, unit = \"cores\"", "count = { value = 4, unit = \"cores\"");
-  four = replaced(four, "columns = { value = 1, unit = \"routers\"", "columns = { value = 2, unit = \"routers\"");
-  four = replaced(four, "scratchpads = { value = \"shared\"", "scratchpads = { value = \"own\"");
-  return replaced(four, "topology = { value = \"bus\"", std::string("topology = { value = \"") + topology + "\"");
 }
 
 // The bytes of launches pass the network between the memory and core 0: on a mesh, where they are neighbours, one
@@ -229,10 +200,7 @@ double everything(const std::string& text) {
     joules += atalla_energy_joules(&energy);
   }
   const atalla_energy energy = estimate(device, instructions(128, 128));
-  atalla_copy_params message{};
-  message.struct_size = sizeof message;
-  message.kind = static_cast<atalla_copy_kind>(ATALLA_COPY_LINK_SEND);
-  message.row_bytes = 64;
+  const atalla_copy_params message = copy_params(ATALLA_COPY_LINK_SEND, 0, 0, 64);
   CHECK_OK(api().charge_copy(device.stream, &message));
   const atalla_energy sent = device.counters().energy;
   return joules + atalla_energy_joules(&energy) + atalla_energy_joules(&sent);
@@ -266,7 +234,6 @@ void test_every_price_counts() {
 
 int main() {
   test_launches();
-  test_residents();
   test_network();
   test_area();
   test_every_price_counts();

@@ -15,12 +15,7 @@ int memory_fd(const OpenDevice& device) {
   return fd;
 }
 
-atalla_addr base_of(const OpenDevice& device) {
-  atalla_device_properties properties{};
-  properties.struct_size = sizeof properties;
-  CHECK_OK(api().device_properties(device.handle, &properties));
-  return properties.dram_base;
-}
+atalla_addr base_of(const OpenDevice& device) { return device.properties().dram_base; }
 
 void test_kernels_and_copies() {
   const OpenDevice owner, user({.ordinal = 1});

@@ -45,15 +45,9 @@ class Program {
   atalla_isa_program handle = nullptr;
 };
 
-atalla_isa_params parameters() {
-  atalla_isa_params params{};
-  params.struct_size = sizeof params;
-  return params;
-}
-
 struct Machine {
   explicit Machine(atalla_isa_program program, atalla_device device = nullptr, uint64_t dram = 1 << 16) {
-    const atalla_isa_params params = parameters();
+    const atalla_isa_params params = isa_params();
     CHECK_OK(isa().machine_create(device, dram, program, &params, &handle));
   }
   ~Machine() { CHECK_OK(isa().machine_destroy(handle)); }
@@ -84,7 +78,7 @@ void test_misuse() {
   CHECK_FAILS(isa().program_destroy(nullptr), ATALLA_ERR_HANDLE, "program");
 
   const Program good(halt);
-  atalla_isa_params params = parameters();
+  atalla_isa_params params = isa_params();
   atalla_isa_machine machine = nullptr;
   const auto create = [&](uint64_t dram = 4096) {
     return isa().machine_create(nullptr, dram, good.handle, &params, &machine);
@@ -95,17 +89,17 @@ void test_misuse() {
   CHECK_FAILS(isa().machine_create(nullptr, 4096, good.handle, nullptr, &machine), ATALLA_ERR_ARGUMENT, "null");
   params.entry = 10;
   CHECK_FAILS(create(), ATALLA_ERR_ARGUMENT, "entry 0xa");
-  params = parameters();
+  params = isa_params();
   params.n_args = 9;
   CHECK_FAILS(create(), ATALLA_ERR_ARGUMENT, "9 arguments");
-  params = parameters();
+  params = isa_params();
   params.profile = 2;
   CHECK_FAILS(create(), ATALLA_ERR_ARGUMENT, "profile 2");
-  params = parameters();
+  params = isa_params();
   params.dram_timing = 3;
   CHECK_FAILS(create(), ATALLA_ERR_ARGUMENT, "DRAM timing 3");
   CHECK(machine == nullptr);
-  params = parameters();
+  params = isa_params();
   CHECK_OK(create());
   uint32_t stop = 99;
   CHECK_FAILS(isa().machine_run(machine, 0, nullptr), ATALLA_ERR_ARGUMENT, "stop");
@@ -272,7 +266,7 @@ void test_launch() {
   CHECK_FAILS(isa().device_find(1, &found, &base), ATALLA_ERR_ARGUMENT, "device 1 is not open");
   const atalla_addr addr = device.alloc(4096);
   const Program program(code({sw(11, 10, 0), kHalt}), device.handle);
-  atalla_isa_params params = parameters();
+  atalla_isa_params params = isa_params();
   params.n_args = 2;
   params.args[0] = static_cast<uint32_t>(addr - base);
   params.args[1] = 42;
@@ -298,10 +292,8 @@ void test_launch() {
   CHECK_FAILS(isa().launch(device.stream, nullptr, &params, &stats), ATALLA_ERR_HANDLE, "program");
 
   // As a descriptor it is none.
-  atalla_launch_desc desc{};
-  desc.kernel = kernel("isa.program");
-  desc.compute_dtype = ATALLA_BF16;
-  CHECK_FAILS(launch(device.stream, desc), ATALLA_ERR_UNSUPPORTED, "isa->launch");
+  CHECK_FAILS(launch(device.stream, describe("isa.program", {}, ATALLA_BF16, 0)), ATALLA_ERR_UNSUPPORTED,
+              "isa->launch");
 }
 
 void test_closed_device() {
@@ -309,7 +301,7 @@ void test_closed_device() {
   atalla_isa_machine machine = nullptr;
   {
     const OpenDevice device;
-    const atalla_isa_params params = parameters();
+    const atalla_isa_params params = isa_params();
     CHECK_OK(isa().machine_create(device.handle, 0, program.handle, &params, &machine));
   }
   uint32_t stop = 0;
@@ -332,7 +324,7 @@ void test_threads() {
     threads.emplace_back([&] {
       atalla_stream stream = nullptr;
       CHECK_OK(api().stream_create(device.handle, 0, &stream));
-      atalla_isa_params params = parameters();
+      atalla_isa_params params = isa_params();
       params.n_args = 1;
       params.args[0] = static_cast<uint32_t>(addr - base);
       for (int i = 0; i < 50; ++i) CHECK_OK(isa().launch(stream, program.handle, &params, nullptr));
@@ -353,7 +345,7 @@ void test_scratchpads() {
                               kAllocate, 0x780050023,  // beq.s x10, x0, 60
                               li(10, ATALLA_ISA_FAULT_SCRATCHPAD), kReport, kHalt}),
                         device.handle);
-  const atalla_isa_params params = parameters();
+  const atalla_isa_params params = isa_params();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {

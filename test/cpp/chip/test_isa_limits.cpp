@@ -74,8 +74,7 @@ struct Run {
   }
   void finish(atalla_device device, atalla_isa_program program) {
     atalla_isa_machine machine = nullptr;
-    atalla_isa_params params{};
-    params.struct_size = sizeof params;
+    const atalla_isa_params params = isa_params();
     stats.struct_size = sizeof stats;
     uint32_t stop = 0;
     CHECK_OK(isa().machine_create(device, 1 << 20, program, &params, &machine));
@@ -225,11 +224,8 @@ void test_paper() {
                                  {gemm_vv(2, 1, 1)},
                                  {add_vv(3, 2, 2)}};
   const std::string ddr4 = replaced(plain(), "\"constant\"", "\"ddr4_3200\"");
-  std::string mesh = with("[core]", "count", 4, with("[network]", "columns", 2));
-  mesh =
-      replaced(replaced(mesh, "{ value = \"shared\"", "{ value = \"own\""), "{ value = \"bus\"", "{ value = \"mesh\"");
-  const std::string array = with("[array]", "latency_cycles", 60),
-                    hbm2 = replaced(mesh, "\"constant\"", "\"hbm2_2000\"");
+  const std::string mesh = with_cores(plain(), "mesh"), array = with("[array]", "latency_cycles", 60);
+  const std::string hbm2 = replaced(mesh, "\"constant\"", "\"hbm2_2000\"");
   const uint64_t built_in = Run(Chip(plain()), code).stats.cycles;
   CHECK_EQ(Run(array, code).stats.cycles, built_in + 15);
   CHECK(Run(ddr4, code).stats.cycles != built_in);
@@ -255,8 +251,7 @@ void test_refused_paper() {
   // A chip that no code can be for shows when a machine is made.
   const std::string narrow = with("[array]", "rows", 16);
   CHECK_OK(create(narrow.c_str(), packet, sizeof packet));
-  atalla_isa_params params{};
-  params.struct_size = sizeof params;
+  const atalla_isa_params params = isa_params();
   atalla_isa_machine machine = nullptr;
   CHECK_FAILS(isa().machine_create(nullptr, 4096, program, &params, &machine), ATALLA_ERR_CONFIG, "array.rows is 16");
   CHECK_OK(isa().program_destroy(program));

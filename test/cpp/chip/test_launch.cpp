@@ -35,9 +35,7 @@ void test_result_and_record() {
   CHECK_EQ(record.dram_bytes_written, 24000u);
   CHECK(record.cycles >= record.sdma_cycles && record.sdma_cycles > 0);
 
-  atalla_launch_record estimate{};
-  const auto desc = fill(tensor(0x40, {3, 2000}), 2.5f, 77);  // placed nowhere yet
-  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate));
+  const atalla_launch_record estimate = device.estimate(fill(tensor(0x40, {3, 2000}), 2.5f, 77));  // placed nowhere yet
   CHECK_EQ(estimate.cycles, record.cycles);
   CHECK_EQ(estimate.sdma_cycles, record.sdma_cycles);
   CHECK_EQ(estimate.vector_cycles, record.vector_cycles);
@@ -61,9 +59,7 @@ void test_strides() {
 
 void test_bounds() {
   const OpenDevice device;
-  atalla_device_properties properties{};
-  properties.struct_size = sizeof properties;
-  CHECK_OK(api().device_properties(device.handle, &properties));
+  const atalla_device_properties properties = device.properties();
   const uint64_t base = properties.dram_base, end = base + properties.dram_bytes;
   const int64_t elements = static_cast<int64_t>(properties.dram_bytes / 4);
   const auto faults = [&](const atalla_operand& out, atalla_status status, const char* part) {
@@ -144,15 +140,6 @@ void test_malformed() {
   CHECK_OK(launch(device.stream, good));  // none of these stopped the stream
 }
 
-// A fault stops its stream until someone has synchronised; others go on.
-atalla_work_record latest_work(const OpenDevice& device, uint64_t sequence) {
-  atalla_work_record record{};
-  size_t count = 1;
-  CHECK_OK(api().work_records(device.handle, sequence, &record, sizeof record, &count));
-  CHECK_EQ(count, 1u);
-  return record;
-}
-
 // The chip remembers launches that went well. The next one like it is charged the same, and refused for its addresses.
 void test_known_launches() {
   const OpenDevice device;
@@ -161,7 +148,7 @@ void test_known_launches() {
   CHECK_OK(launch(device.stream, fill(tensor(addr, {8, 4}), 1)));
   CHECK_OK(launch(device.stream, fill(tensor(addr + 4 * 32, {8, 4}), 2)));  // another value, elsewhere
   CHECK(std::count(values, values + 32, 1.0f) == 32 && std::count(values + 32, values + 64, 2.0f) == 32);
-  const atalla_work_record first = latest_work(device, 0), second = latest_work(device, 1);
+  const atalla_work_record first = device.records()[0], second = device.records()[1];
   CHECK_EQ(first.work.cycles, second.work.cycles);
   CHECK_EQ(first.work.dram_bytes_written, second.work.dram_bytes_written);
   CHECK_EQ(first.scratchpad_bytes, second.scratchpad_bytes);
@@ -216,30 +203,31 @@ void test_charges() {
   CHECK_FAILS(api().charge_create(device.handle, &charge, nullptr), ATALLA_ERR_ARGUMENT, "null pointer");
   atalla_launch_desc desc = fill(tensor(addr, {8, 4}), 1);
   CHECK_OK(launch(device.stream, desc));
-  const uint64_t plain = latest_work(device, 0).work.cycles;
+  const uint64_t plain = device.records()[0].work.cycles;
   CHECK(plain != 1000);
   desc.charge = first;
   for (uint64_t sequence : {1u, 2u}) {  // the second one is known
     CHECK_OK(launch(device.stream, desc));
-    const atalla_work_record record = latest_work(device, sequence);
+    const atalla_work_record record = device.records().back();
+    CHECK_EQ(record.sequence, sequence);
     CHECK(record.work.cycles == 1000 && record.work.sdma_cycles == 200 && record.work.vector_cycles == 1000);
     CHECK(record.work.dram_bytes_read == 0 && record.work.dram_bytes_written == 5 && record.work.macs == 7);
     CHECK(record.energy.bus == 11 && record.scratchpad_bytes == 64);
   }
-  atalla_launch_record estimate{};
-  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate));
-  CHECK_EQ(estimate.cycles, 1000u);
+  CHECK_EQ(device.estimate(desc).cycles, 1000u);
   CHECK_OK(api().charge_launch(device.stream, &desc, sizeof desc));
-  CHECK_EQ(latest_work(device, 3).work.cycles, 1000u);
+  CHECK_EQ(device.records()[3].work.cycles, 1000u);
   desc.charge = 0;
   CHECK_OK(launch(device.stream, desc));
-  CHECK_EQ(latest_work(device, 4).work.cycles, plain);
+  CHECK_EQ(device.records()[4].work.cycles, plain);
   desc.charge = 3;
   CHECK_FAILS(launch(device.stream, desc), ATALLA_ERR_ARGUMENT, "charge 3; device 0 has charges 1 to 2");
   CHECK_FAILS(api().charge_launch(device.stream, &desc, sizeof desc), ATALLA_ERR_ARGUMENT, "charge 3");
-  CHECK_FAILS(api().launch_estimate(device.handle, &desc, sizeof desc, &estimate), ATALLA_ERR_ARGUMENT, "charge 3");
+  atalla_launch_record record{};
+  CHECK_FAILS(api().launch_estimate(device.handle, &desc, sizeof desc, &record), ATALLA_ERR_ARGUMENT, "charge 3");
 }
 
+// A fault stops its stream until someone has synchronised; others go on.
 void test_faults() {
   const OpenDevice device;
   const atalla_addr addr = device.alloc(4096);
@@ -303,9 +291,7 @@ void test_any_kernel() {
   uint32_t kernels = 0;
   CHECK_OK(api().kernel_count(&kernels));
   for (uint32_t id = 0; id < kernels; ++id) {
-    atalla_kernel_info info{};
-    info.struct_size = sizeof info;
-    CHECK_OK(api().kernel_info(id, &info));
+    const atalla_kernel_info info = info_of(id);
     const int status = in_child([&] {
       const OpenDevice device({.ordinal = 1});
       const atalla_addr addr = device.alloc(1 << 20);
@@ -325,24 +311,10 @@ void test_any_kernel() {
         for (int i = 0; i < desc.n_operands; ++i) {
           const atalla_dtype own = same ? desc.compute_dtype : random() % 2 ? dtype : dtypes[random() % 12];
           const uint64_t at = random() % 8 == 0 ? 0 : addr + i * 65536;
+          const atalla_operand forms[] = {tensor(at, {}, own), tensor(at, {a}, own), tensor(at, {a, b}, own),
+                                          tensor(at, {b, a, 3}, own), tensor(at, {2, b, a, 1}, own)};
           atalla_operand& operand = desc.operands[i];
-          switch (random() % 5) {
-            case 0:
-              operand = tensor(at, {}, own);
-              break;
-            case 1:
-              operand = tensor(at, {a}, own);
-              break;
-            case 2:
-              operand = tensor(at, {a, b}, own);
-              break;
-            case 3:
-              operand = tensor(at, {b, a, 3}, own);
-              break;
-            default:
-              operand = tensor(at, {2, b, a, 1}, own);
-              break;
-          }
+          operand = forms[random() % std::size(forms)];
           if (i >= desc.n_outputs && random() % 8 == 0) {
             operand = {};
             operand.dtype = own;

@@ -41,23 +41,12 @@ class Program {
   }
   void upload(int on, uint64_t bytes, uint64_t tag = 0) { transfer(on, ATALLA_COPY_HOST_TO_DEVICE, bytes, tag); }
   void transfer(int on, atalla_copy_kind kind, uint64_t bytes, uint64_t tag = 0) {
-    atalla_copy_params params{};
-    params.struct_size = sizeof params;
-    params.kind = kind;
-    params.dst = params.src = device.alloc(0x40);
-    params.row_bytes = bytes;
+    const atalla_addr at = device.alloc(0x40);
+    atalla_copy_params params = copy_params(kind, at, at, bytes);
     params.tag = tag;
     CHECK_OK(api().charge_copy(stream[static_cast<size_t>(on)], &params));
   }
-  uint64_t clock(int of) const {
-    atalla_event event = nullptr;
-    uint64_t cycles = 0;
-    CHECK_OK(api().event_create(device.handle, &event));
-    CHECK_OK(api().event_record(event, stream[static_cast<size_t>(of)]));
-    CHECK_OK(api().event_cycles(event, &cycles));
-    CHECK_OK(api().event_destroy(event));
-    return cycles;
-  }
+  uint64_t clock(int of) const { return device.clock(stream[static_cast<size_t>(of)]); }
   void wait(int waiter, int of) {
     atalla_event event = nullptr;
     CHECK_OK(api().event_create(device.handle, &event));
@@ -252,12 +241,7 @@ void test_halves() {
   CHECK_EQ(api().stream_synchronize(halves.stream[0]), ATALLA_ERR_FAULT_ADDRESS);
   // Copies.
   std::vector<float> host(1000, 1.5f);
-  atalla_copy_params params{};
-  params.struct_size = sizeof params;
-  params.kind = ATALLA_COPY_HOST_TO_DEVICE;
-  params.dst = b;
-  params.src = address(host.data());
-  params.row_bytes = 4000;
+  atalla_copy_params params = copy_params(ATALLA_COPY_HOST_TO_DEVICE, b, address(host.data()), 4000);
   CHECK_OK(api().execute_copy(halves.stream[0], &params));
   CHECK_EQ(halves.device.view<float>(b, 1000)[0], 1.5f);
   CHECK_EQ(halves.device.counters().copies, 0u);
@@ -329,12 +313,8 @@ void test_peers() {
   Program other(1, {.ordinal = 1});
   other.upload(0, 8 << 20);
   const uint64_t busy_until = other.records()[0].sdma.end;
-  atalla_copy_params params{};
-  params.struct_size = sizeof params;
-  params.kind = ATALLA_COPY_DEVICE_TO_DEVICE;
-  params.dst = other.device.alloc(4096);
-  params.src = one.device.alloc(4096);
-  params.row_bytes = 4096;
+  atalla_copy_params params =
+      copy_params(ATALLA_COPY_DEVICE_TO_DEVICE, other.device.alloc(4096), one.device.alloc(4096), 4096);
   params.tag = 3;
   CHECK_OK(api().charge_copy(one.stream[0], &params));
   const atalla_work_record here = one.records().back(), there = other.records().back();

@@ -13,10 +13,10 @@ int ran = 0, refused = 0, faults = 0, kernels_that_ran = 0;
 
 // A launch that has run before is charged what the chip remembers; an estimate is always computed.
 void check_charge(const OpenDevice& device, const atalla_launch_desc& desc) {
-  atalla_launch_record expected{}, charged{};
+  atalla_launch_record charged{};
   size_t count = 1;
   CHECK_OK(api().launch_records(device.handle, device.counters().launches - 1, &charged, &count));
-  CHECK_OK(api().launch_estimate(device.handle, &desc, sizeof desc, &expected));
+  const atalla_launch_record expected = device.estimate(desc);
   charged.sequence = charged.start_cycle = charged.stream = 0;
   CHECK(count == 1 && std::memcmp(&charged, &expected, sizeof charged) == 0);
 }
@@ -47,9 +47,7 @@ int main(int argc, char** argv) {
   uint32_t count = 0;
   CHECK_OK(api().kernel_count(&count));
   for (atalla_kernel id = 0; id < count; ++id) {
-    atalla_kernel_info info{};
-    info.struct_size = sizeof info;
-    if (!CHECK_OK(api().kernel_info(id, &info))) continue;
+    const atalla_kernel_info info = info_of(id);
     if (argc > 1 && std::strcmp(argv[1], info.name) != 0) continue;
     const KernelTraits traits = row_of(atalla::sim::kKernelTraits, info.name);
     for (const auto& range : traits.enums) {

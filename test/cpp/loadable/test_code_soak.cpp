@@ -63,7 +63,7 @@ void own_program(const Bytes& file, std::mt19937& random, int32_t device, int64_
   CHECK(state == multiples(total));
 }
 
-// Launches that keep values in the scratchpads, which code uses whole.
+// Launches beside code.
 void resident_program(const Bytes& file, int32_t device, int64_t stream) {
   atalla::Program program(file.data(), file.size());
   program.load(device);

@@ -107,7 +107,7 @@ void test_host_run() {
   device.allocator().free(on_device);
 }
 
-// Temporaries in scratchpads; another program of the kind has places of its own.
+// A file whose temporaries may lie in scratchpads: they lie in the arena.
 void test_residents() {
   Loaded program(resident_sample()), other(resident_sample());
   atalla_program_info info{};

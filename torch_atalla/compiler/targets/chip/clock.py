@@ -110,7 +110,7 @@ def _known_functions(chip: ChipModel) -> dict[str, Function]:
 def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) -> Stats:
     """With integers that are 0, or 1 where the code refuses 0."""
     for number in (0, 1):
-        given = [_example(port.operand, number) for port in program.inputs]
+        given = [_example(port.operand, number, seed) for seed, port in enumerate(program.inputs)]
         try:
             return run_network(network, network.code(), given, timing=True, chip=ordinal, cores=cores).stats
         except ExecutionError:
@@ -119,10 +119,10 @@ def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) 
     raise AssertionError("unreachable")
 
 
-def _example(operand: Operand, number: int) -> torch.Tensor:
+def _example(operand: Operand, number: int, seed: int = 0) -> torch.Tensor:
     sizes: Any = operand.sizes
     if operand.dtype.is_floating_point:
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(seed)
         return torch.rand(sizes, generator=generator).mul(0.8).add(0.1).to(operand.dtype)
     return torch.full(sizes, number, dtype=operand.dtype)
 
@@ -170,7 +170,8 @@ def _operand(program: LinearProgram, item: Any, dtype: torch.dtype, written: boo
     number, kind = len(program.buffers), BufferKind.OUTPUT if written else BufferKind.INPUT
     program.buffers.append(Buffer(number, kind, f"operand{number}", elements * dtype.itemsize))
     operand = Operand(number, first * dtype.itemsize, sizes, strides, dtype)
-    whole = Operand(number, 0, (elements,), (1,), dtype) if first else operand
+    stored = tuple(1 if step == 0 else n for n, step in zip(sizes, strides))  # a caller has a broadcast element once
+    whole = Operand(number, 0, (elements,), (1,), dtype) if first else replace(operand, sizes=stored)
     (program.outputs if written else program.inputs).append(Port(f"operand{number}", whole))
     return operand
 

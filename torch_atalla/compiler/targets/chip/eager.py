@@ -14,6 +14,7 @@ from torch_atalla.isa.engine import Stats
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.leaves import Leaf
 
+from ...program.ir import Launch
 from .build import CompiledNetwork, compile_model
 from .device_program import DeviceProgram
 from .network import NoProgramError
@@ -44,7 +45,7 @@ class _Op(torch.nn.Module):
 
 
 class IsaMode(TorchDispatchMode):
-    """`stats`: of the last op; `ops`: how often each ran as Atalla code.
+    """`stats`: of the last op; `kernels`: of its launches; `ops`: how often each ran as Atalla code.
 
     lines: set it to {} to have, of the next kernels of Triton, packets and cycles by line of Python; line 0 has what no
     line of the kernel takes. Each packet then runs alone, which takes a hundred times as long."""
@@ -55,6 +56,7 @@ class IsaMode(TorchDispatchMode):
             raise ValueError(f'missing: expected "error" or "functional", got {missing!r}')
         self.missing = missing
         self.stats = Stats()
+        self.kernels: tuple[str, ...] = ()
         self.ops: dict[str, int] = {}
         self.lines: dict[int, tuple[int, int]] | None = None
 
@@ -65,13 +67,13 @@ class IsaMode(TorchDispatchMode):
         if not self._computes(func, tensors, kwargs):
             return func(*args, **kwargs)
         try:
-            program, result, out_spec = _program(func, leaves, spec, tensors)
+            program, kernels, result, out_spec = _program(func, leaves, spec, tensors)
         except (NoProgramError, ExportError) as error:
             if self.missing == "functional":
                 return func(*args, **kwargs)
             raise NoProgramError(f"{func}: {error}") from None
         outputs = iter(program(tensors))
-        self.stats = program.stats
+        self.stats, self.kernels = program.stats, kernels
         self.ops[str(func)] = self.ops.get(str(func), 0) + 1
         results = [next(outputs) if leaf.is_tensor else leaf.value for leaf in result]
         return pytree.tree_unflatten(results, out_spec)
@@ -91,7 +93,7 @@ def active_mode() -> IsaMode | None:
     return modes[-1] if modes else None
 
 
-_Compiled = tuple[DeviceProgram, list[Leaf], Any]  # what the result has where, and its structure
+_Compiled = tuple[DeviceProgram, tuple[str, ...], list[Leaf], Any]  # kernels, what the result has where, its structure
 _CACHE: dict[tuple, _Compiled | Exception] = {}
 
 
@@ -134,4 +136,5 @@ def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) ->
         [(p.name, p.dtype, p.sizes, p.strides) for p in ports] for ports in (network.inputs, network.outputs)
     )
     program = DeviceProgram(of_network(network, compiled.code), inputs, outputs, tensors[0].device)
-    return program, compiled.captured.outputs, compiled.captured.out_spec
+    kernels = tuple(item.launch.kernel for item in network.launches if isinstance(item.launch, Launch))
+    return program, kernels, compiled.captured.outputs, compiled.captured.out_spec
