@@ -109,6 +109,9 @@ for ordinal, (key, old, new) in enumerate([["", "", ""], *keys, ["", "", ""]]):
         x = torch.ones(64, 96, device=device)
         torch.softmax(x, 1) @ x.t()
         torch.relu(x)
+        torch.ones(1, device=device).expand(1 << 16).sum()  # longer in the vector unit than on the bus
+        q = torch.ones(1, 1, 2048, 16, dtype=torch.bfloat16, device=device)
+        torch.nn.functional.scaled_dot_product_attention(q, q, q)  # longer in the array
         x.cpu()
         told = {k: v for k, v in _C.properties(ordinal).items() if k not in ("ordinal", "dram_base")}
         marks = [repr(told), telemetry.counters(device).cycles]

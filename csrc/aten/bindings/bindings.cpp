@@ -152,18 +152,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     driver_call([&] { runtime::check(runtime::api().chip_config(runtime::Device::get(ordinal).handle(), &text)); });
     return std::string(text);
   });
-  // None: the device library has an older ABI, whose beats all take what the chip file says.
+  // None: the device library has no schedule, and all beats take what the chip file says.
   m.def("beat_millicycles", [](int ordinal) -> std::optional<uint64_t> {
     const atalla_schedule_api* schedule = runtime::schedule_api();
-    if (schedule == nullptr || schedule->abi_minor < 3) return std::nullopt;
+    if (schedule == nullptr) return std::nullopt;
     uint64_t found = 0;
     driver_call([&] { runtime::check(schedule->beat_millicycles(runtime::Device::get(ordinal).handle(), &found)); });
     return found;
   });
-  // Standby and leakage. None: the device library has an older ABI, which knows nothing of energy.
+  // Standby and leakage. None: the device library knows nothing of energy.
   m.def("idle_energy", [](int ordinal, uint64_t cycles) -> std::optional<py::tuple> {
     const atalla_schedule_api* schedule = runtime::schedule_api();
-    if (schedule == nullptr || schedule->abi_minor < 6) return std::nullopt;
+    if (schedule == nullptr) return std::nullopt;
     atalla_energy found{};
     driver_call([&] { runtime::check(schedule->idle_energy(runtime::Device::get(ordinal).handle(), cycles, &found)); });
     return energy_parts(found);

@@ -221,7 +221,7 @@ atalla_status name_launch(Device& device, const char* name, const atalla_launch_
   return status;
 }
 
-// A descriptor that no kernel has checked: its cost function may look at operands that the caller left out, so they
+// A descriptor that no kernel has checked: its counts may look at operands that the caller left out, so they
 // must be there. *whole is the calling thread's copy, of which every operand is well-formed, until the next call.
 atalla_status complete(const KernelTable& kernels, const atalla_launch_desc* desc, size_t desc_bytes,
                        const atalla_launch_desc** whole) {
@@ -297,7 +297,7 @@ LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc
   const ChipConfig& chip = device.config();
   const Work work = work_of(chip, traits_of(desc.kernel), device.kernels()[desc.kernel], desc);
   EnergyEvents events = device.energy().computed(work, desc.compute_dtype);
-  device.energy().move(work.bytes_read, work.bytes_written, 1, &events);
+  device.energy().move(work.bytes_read, work.bytes_written, &events);
   const uint64_t tiles_under_way = 2 * uint64_t{desc.n_operands} * chip.sdma_tile_rows *
                                     chip.sdma_tile_columns * chip.sdma_element_bytes;
   LaunchCharge charge;

@@ -24,9 +24,7 @@ EnergyModel::EnergyModel(const ChipConfig& config)
       is_bus_(config.network_topology == Topology::kBus),
       bus_shift_(static_cast<unsigned>(std::countr_zero(config.bus_width_bytes))),
       row_shift_(static_cast<unsigned>(std::countr_zero(config.scratchpad_row_bytes))),
-      channels_(config.memory_channels()),
-      links_(config.core_count + 1),
-      routers_(config.core_count + 1) {
+      channels_(config.memory_channels()) {
   const atalla_area area = area_of(config);
   const Wide square_um = Wide{area.array} + area.vector + area.registers + area.scalar_core + area.scratchpads;
   leakage_uw_ = clip((square_um * config.energy_leakage + 500'000) / 1'000'000);
@@ -41,13 +39,9 @@ EnergyModel::EnergyModel(const ChipConfig& config)
                  config.energy_mac_fp16 + config.energy_mac_fp32 + config.energy_mac_int8);
   for (most_bits_ = 62; most_bits_ != 0 && all >> (62 - most_bits_) != 0;) --most_bits_;
   const Interconnect network(config, channels_);
-  for (uint64_t core = 0; core < config.core_count; ++core) {
-    links_[core + 1] = links_[core];
-    routers_[core + 1] = routers_[core];
-    for (uint64_t channel = 0; channel < channels_; ++channel) {
-      links_[core + 1] += network.path(core, channel, true).size();
-      routers_[core + 1] += network.routers(core, channel);
-    }
+  for (uint64_t channel = 0; channel < channels_; ++channel) {
+    links_ += network.path(0, channel, true).size();
+    routers_ += network.routers(0, channel);
   }
 }
 
@@ -107,14 +101,13 @@ atalla_energy EnergyModel::idle(uint64_t cycles) const {
   return found;
 }
 
-void EnergyModel::move(uint64_t read, uint64_t written, uint64_t cores, EnergyEvents* events) const {
+void EnergyModel::move(uint64_t read, uint64_t written, EnergyEvents* events) const {
   events->stream_bytes_read = read;
   events->stream_bytes_written = written;
   events->moved_bytes = clip(Wide{read} + written);
   if (is_bus_) return;
-  const uint64_t n = std::clamp<uint64_t>(cores, 1, config_.core_count);
-  events->network_link_bytes = clip(Wide{events->moved_bytes} * links_[n] / (n * channels_));
-  events->network_router_bytes = clip(Wide{events->moved_bytes} * routers_[n] / (n * channels_));
+  events->network_link_bytes = clip(Wide{events->moved_bytes} * links_ / channels_);
+  events->network_router_bytes = clip(Wide{events->moved_bytes} * routers_ / channels_);
 }
 
 EnergyEvents EnergyModel::computed(const Work& work, atalla_dtype dtype) const {

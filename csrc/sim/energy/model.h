@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "sim/abi/atalla.h"
 #include "sim/device/config.h"
@@ -43,9 +42,9 @@ class EnergyModel {
   // Standby and leakage, which take the same in each cycle.
   atalla_energy idle(uint64_t cycles) const;
 
-  // Bytes that the SDMA engines of `cores` cores move between DRAM and the scratchpads, in streams of contiguous tiles:
-  // each core the same share, and each memory channel.
-  void move(uint64_t read, uint64_t written, uint64_t cores, EnergyEvents* events) const;
+  // Bytes that the SDMA engines of core 0 move between DRAM and the scratchpads, in streams of contiguous tiles: each
+  // memory channel the same share.
+  void move(uint64_t read, uint64_t written, EnergyEvents* events) const;
   // Of a launch of this work, but for what it moves.
   EnergyEvents computed(const Work& work, atalla_dtype dtype) const;
 
@@ -62,8 +61,8 @@ class EnergyModel {
   unsigned bus_shift_;  // of the bytes of a beat, and of a row of a scratchpad
   unsigned row_shift_;
   uint64_t channels_;
-  std::vector<uint64_t> links_;  // of the ways between all channels and the first so many cores, together
-  std::vector<uint64_t> routers_;
+  uint64_t links_ = 0;  // of the ways between all channels and core 0, together
+  uint64_t routers_ = 0;
 };
 
 }  // namespace atalla::sim

@@ -70,7 +70,7 @@ atalla_status Machine::open(Device* device, uint64_t dram_bytes, std::shared_ptr
   const uint32_t count = std::max(1u, params.cores);
   if (device == nullptr) {
     own_config_ = std::make_unique<ChipConfig>(program->config());
-    own_config_->core_count = std::min<uint64_t>(count, kMostCores);
+    own_config_->core_count = std::max(own_config_->core_count, std::min<uint64_t>(count, kMostCores));
     own_config_->core_own_scratchpads = true;
   }
   const ChipConfig& config = device != nullptr ? device->config() : *own_config_;

@@ -126,7 +126,7 @@ atalla_energy copy_energy(const EnergyModel& energy, const CopyShape& shape, con
   const uint64_t bytes = shape.row_bytes * shape.rows;
   const uint64_t read = shape.reads ? bytes : 0, written = shape.writes ? bytes : 0;
   EnergyEvents events;
-  energy.move(read, written, 1, &events);
+  energy.move(read, written, &events);
   events.touched_bytes = read + written;  // each row enters a scratchpad and leaves it
   if (time.link_cycles != 0) events.link_bytes = read + written;
   return energy.of(events);

@@ -26,7 +26,6 @@ Timing::Timing(const ChipConfig& config)
       weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
       overhead_(config.launch_overhead_cycles),
-      cores_(config.core_count),
       link_bytes_per_cycle_(config.link_bytes_per_cycle),
       link_latency_(config.link_latency_cycles) {
   const uint64_t tile_bytes = config.sdma_tile_rows * config.sdma_tile_columns * config.sdma_element_bytes;

@@ -31,7 +31,6 @@ class Timing {
   // SDMA and core work side by side, and the slower one sets the pace. The core's units work one after the other, but
   // for the exp unit.
   Charge launch(const Work& work) const;
-  uint64_t cores() const { return cores_; }
 
   // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
   Charge copy(uint64_t row_bytes, uint64_t rows, bool reads, bool writes) const;
@@ -58,7 +57,6 @@ class Timing {
   uint64_t weight_cycles_;
   uint64_t array_latency_;
   uint64_t overhead_;
-  uint64_t cores_;
   uint64_t link_bytes_per_cycle_;
   uint64_t link_latency_;
 };

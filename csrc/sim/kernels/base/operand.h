@@ -3,6 +3,8 @@
 // The number of elements, the bytes and the layout of an operand, read from its launch descriptor.
 #pragma once
 
+#include <initializer_list>
+
 #include "sim/abi/dtype.h"
 #include "sim/kernels/base/kernel.h"
 
@@ -14,29 +16,28 @@ inline int64_t max_of(int64_t a, int64_t b) { return a < b ? b : a; }
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// Elements; 1 of a 0-d operand.
-// The size of the innermost dimension, one for a scalar: cost functions see operands that no kernel has checked.
+// The size of the innermost dimension, one for a scalar.
 inline int64_t inner_size(const atalla_operand& o) { return o.ndim > 0 ? o.sizes[o.ndim - 1] : 1; }
 
+// Elements; 1 of a 0-d operand.
 inline int64_t element_count(const atalla_operand& o) {
   int64_t n = 1;
   for (int d = 0; d < o.ndim; ++d) n *= o.sizes[d];
   return n;
 }
 
+// Of sizes that no kernel has checked; absurd ones give the largest number.
+inline uint64_t counted_product(std::initializer_list<int64_t> factors) {
+  constexpr uint64_t kMost = uint64_t{1} << 60;
+  uint64_t product = 1;
+  for (const int64_t factor : factors)
+    if (__builtin_mul_overflow(product, static_cast<uint64_t>(factor > 0 ? factor : 0), &product) || product > kMost)
+      product = kMost;
+  return product;
+}
+
 // An operand that the launch leaves out. (An empty tensor may have no address either, but it has sizes.)
 inline bool is_absent(const atalla_operand& o) { return o.addr == 0 && !o.immediate && element_count(o) != 0; }
-
-// Bytes of the distinct elements, which is what it costs to bring the operand on chip once: those of stride 0 count
-// once, and an absent or immediate operand has none.
-inline uint64_t operand_bytes(const atalla_operand& o) {
-  if (o.addr == 0) return 0;
-  uint64_t n = dtype_size(o.dtype);
-  for (int d = 0; d < o.ndim; ++d) {
-    if (o.strides[d] != 0 || o.sizes[d] == 0) n *= static_cast<uint64_t>(o.sizes[d]);
-  }
-  return n;
-}
 
 // Row-major contiguous (dimensions of size 1 do not matter).
 inline bool is_contiguous(const atalla_operand& o) {

@@ -94,8 +94,9 @@ atalla_status run_conv_tbc(const Launch& l) {
 }
 
 void count_conv_tbc(const atalla_launch_desc& d, Work& work) {
-  const atalla_operand& weight = d.operands[Operand::kWeight];
-  work.macs = static_cast<uint64_t>(element_count(d.operands[Operand::kOut]) * weight.sizes[0] * weight.sizes[1]);
+  const atalla_operand &out = d.operands[Operand::kOut], &weight = d.operands[Operand::kWeight];
+  if (out.ndim != 3 || weight.ndim != 3) return;
+  work.macs = counted_product({out.sizes[0], out.sizes[1], out.sizes[2], weight.sizes[0], weight.sizes[1]});
 }
 
 constexpr Kernel kKernels[] = {{"conv_tbc", kFloatDtypes, run_conv_tbc, count_conv_tbc}};

@@ -142,7 +142,7 @@ atalla_status run(const Launch& launch) {
 
 void count(const atalla_launch_desc& desc, Work& work) {
   Shape shape;
-  if (desc.n_operands == 4 && read_shape(desc, shape)) work.macs = static_cast<uint64_t>(shape.m * shape.n * shape.k);
+  if (desc.n_operands == 4 && read_shape(desc, shape)) work.macs = counted_product({shape.m, shape.n, shape.k});
 }
 
 constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, count}};

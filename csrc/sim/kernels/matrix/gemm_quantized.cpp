@@ -150,8 +150,8 @@ atalla_status run(const Launch& launch) {
 }
 
 void count(const atalla_launch_desc& desc, Work& work) {
-  const atalla_operand& a = desc.operands[Operand::kA];
-  work.macs = static_cast<uint64_t>(element_count(desc.operands[Operand::kOut]) * inner_size(a));
+  const atalla_operand &out = desc.operands[Operand::kOut], &a = desc.operands[Operand::kA];
+  if (out.ndim == 2) work.macs = counted_product({out.sizes[0], out.sizes[1], inner_size(a)});
 }
 
 constexpr Kernel kKernels[] = {{kName, kDtypes, run, count}};
