@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch.export.graph_signature import InputKind
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_atalla.loadable.errors import ExportError
 
@@ -95,8 +96,8 @@ def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def _key(tensor: torch.Tensor) -> Key:
-    storage = tensor.untyped_storage()
-    place = storage.data_ptr() or id(tensor)  # tensors without bytes share no memory
+    has_bytes = not is_traceable_wrapper_subclass(tensor) and tensor.untyped_storage().data_ptr() != 0
+    place = tensor.untyped_storage().data_ptr() if has_bytes else id(tensor)  # without bytes, it shares no memory
     return place, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
@@ -110,6 +111,8 @@ def _equal(first: torch.Tensor, tensor: torch.Tensor) -> bool:
         return False
     if first.layout is not torch.strided or tensor.layout is not torch.strided:
         return False
+    if is_traceable_wrapper_subclass(first) or is_traceable_wrapper_subclass(tensor):
+        return False
     pair = [item.detach().contiguous().view(-1).view(torch.uint8) for item in (first, tensor)]
     return torch.equal(*pair)
 
@@ -119,7 +122,7 @@ def _check_memory(tensors: Mapping[str, Mapping[str, torch.Tensor]], written: Ma
     places: dict[int, list[tuple[str, str, torch.Tensor]]] = {}
     for method, named in tensors.items():
         for name, tensor in named.items():
-            if tensor.layout is torch.strided and tensor.numel():
+            if tensor.layout is torch.strided and tensor.numel() and not is_traceable_wrapper_subclass(tensor):
                 places.setdefault(tensor.untyped_storage().data_ptr(), []).append((method, name, tensor))
     for place, several in places.items():
         if not any(key[0] == place for key in written):
