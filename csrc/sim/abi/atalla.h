@@ -194,10 +194,10 @@ typedef struct atalla_launch_charge {
 } atalla_launch_charge;
 
 // 1.6: gives what a launch takes whose descriptor names no charge, by running its code; the launch's overhead is added.
-// Another status than ATALLA_OK leaves it to the roofline. Called once for each kind of launch of a device, when somebody
-// looks at a clock, on that thread, which holds no lock of the library. Of the descriptor, addresses only tell which
-// operands are absent. program: the words of the launch's vector program; null without one. The charge's macs are not
-// read: the multiply-adds of the launch count, without those that code adds to fill tiles.
+// Another status than ATALLA_OK leaves it to the roofline. Called once for each kind of launch of a device, when
+// somebody looks at a clock, on that thread, which holds no lock of the library. Of the descriptor, addresses only tell
+// which operands are absent. program: the words of the launch's vector program; null without one. The charge's macs are
+// not read: the multiply-adds of the launch count, without those that code adds to fill tiles.
 typedef atalla_status (*atalla_charge_provider)(void* context, int32_t ordinal, const atalla_launch_desc*,
                                                 size_t desc_bytes, const int64_t* program, size_t program_words,
                                                 atalla_launch_charge*);
@@ -219,7 +219,7 @@ typedef struct atalla_counters {
   uint64_t clock;  // 1.1: cycle at which all work submitted so far ends; a reset leaves it
   // 1.3: of all work; standby and leakage over the clock's cycles since the device was opened or the counters reset
   atalla_energy energy;
-  uint64_t assumed_cycles;  // 1.6: of `cycles`, those of launches that an assumption or the roofline tells, not their code
+  uint64_t assumed_cycles;  // 1.6: of `cycles`, those that an assumption or the roofline tells, and not code
 } atalla_counters;
 
 // 1.3: the energy of a launch is in its work record.
@@ -415,8 +415,8 @@ typedef struct atalla_api {
 
   // 1.6: a charge for the launches of this device that name it, also in launch_estimate. Equal ones have one number.
   atalla_status (*charge_create)(atalla_device, const atalla_launch_charge*, uint32_t* charge);
-  // 1.6: of all devices, from the next launch on; null: none, and the roofline tells, also of launches before on which no
-  // clock was read. Charges that a provider gave are kept, and count again when one is set again. Launches of kinds
+  // 1.6: of all devices, from the next launch on; null: none, and the roofline tells, also of launches before on which
+  // no clock was read. Charges that a provider gave are kept, and count again when one is set again. Launches of kinds
   // that it has not been asked about, and all work behind them, take their places in simulated time at the next look:
   // counters_read, counters_reset, event_cycles and stream_meet ask it; launch_records and work_records do not, and
   // show the work before the first launch that waits. charges_waiting: the bytes of host memory that this work takes. A

@@ -298,12 +298,12 @@ LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc
   const Work work = work_of(chip, traits_of(desc.kernel), device.kernels()[desc.kernel], desc);
   EnergyEvents events = device.energy().computed(work, desc.compute_dtype);
   device.energy().move(work.bytes_read, work.bytes_written, &events);
-  const uint64_t tiles_under_way = 2 * uint64_t{desc.n_operands} * chip.sdma_tile_rows *
-                                    chip.sdma_tile_columns * chip.sdma_element_bytes;
+  const uint64_t tiles_under_way =
+      2 * uint64_t{desc.n_operands} * chip.sdma_tile_rows * chip.sdma_tile_columns * chip.sdma_element_bytes;
   LaunchCharge charge;
   charge.time = device.timing().launch(work);
-  charge.time.scratchpad_bytes =
-      static_cast<uint32_t>(std::min({tiles_under_way, chip.scratchpad_count * chip.scratchpad_bytes, uint64_t{UINT32_MAX}}));
+  charge.time.scratchpad_bytes = static_cast<uint32_t>(
+      std::min({tiles_under_way, chip.scratchpad_count * chip.scratchpad_bytes, uint64_t{UINT32_MAX}}));
   charge.bytes_read = work.bytes_read;
   charge.bytes_written = work.bytes_written;
   charge.macs = work.macs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a kernel of the functional engine is: a name, the dtypes it takes, and a function that runs it on the engine view
-// of DRAM.
+// What a kernel of the functional engine is: a name, the dtypes it takes, and a function that runs it on the engine
+// view of DRAM.
 //
 // The files of this folder are compiled once for each instruction set (ATALLA_ISA = baseline, avx2 or avx512); each
 // exports its table in the namespace of that set, and kernel_table.cpp picks one at start-up. Everything in them lives

@@ -113,11 +113,11 @@ atalla_status run_average_backward(const char* name, const Launch& l) {
 
 constexpr uint64_t kWithBytes = kFloatDtypes | dtype_bit(ATALLA_U8);
 
-#define ATALLA_RESAMPLE(text, filter)                                                                                 \
-  {"resample." text, kWithBytes,                                                                                      \
+#define ATALLA_RESAMPLE(text, filter)                                                                  \
+  {"resample." text, kWithBytes,                                                                       \
    [](const Launch& l) { return run_filter<Filter::filter, false>("resample." text, l); }},            \
-  {                                                                                                                   \
-    "resample_backward." text, kFloatDtypes,                                                                          \
+  {                                                                                                    \
+    "resample_backward." text, kFloatDtypes,                                                           \
         [](const Launch& l) { return run_filter<Filter::filter, true>("resample_backward." text, l); } \
   }
 

@@ -85,8 +85,7 @@ atalla_status run_segment_reduce_backward(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
-    {"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward}};
+constexpr Kernel kKernels[] = {{"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward}};
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 //
 #include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_complex.h"
-#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_operands.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/pointwise/vector_program.h"
 
 namespace atalla::sim::ATALLA_ISA {

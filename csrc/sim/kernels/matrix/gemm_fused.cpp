@@ -7,9 +7,9 @@
 #include "sim/kernels/matrix/epilogue_program.h"
 //
 #include "kernel_parameters.h"
-#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_operands.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -8,9 +8,9 @@
 //
 #include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_block.h"
-#include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/matrix/gemm_packed_micro.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
+#include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

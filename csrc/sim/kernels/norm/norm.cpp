@@ -158,8 +158,7 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>},
-                               {"rms_norm", kFloatDtypes, run<false>}};
+constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>}, {"rms_norm", kFloatDtypes, run<false>}};
 
 }  // namespace
 

@@ -134,8 +134,7 @@ atalla_status run_backward(const Launch& l) {
   return status;
 }
 
-constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool},
-                               {"roi_pool_backward", kFloatDtypes, run_backward}};
+constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool}, {"roi_pool_backward", kFloatDtypes, run_backward}};
 
 }  // namespace
 
