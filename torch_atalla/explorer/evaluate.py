@@ -16,6 +16,7 @@ import torch
 from torch_atalla.compiler.schedule import chip_model
 from torch_atalla.driver.paths import BINARIES
 from torch_atalla.energy import area_of_chip
+from torch_atalla.isa.engine import ExecutionError
 from torch_atalla.loadable.code import port_layouts
 from torch_atalla.loadable.description import describe
 
@@ -45,7 +46,10 @@ def evaluate(networks: Sequence[Network], default: str, variant: Variant) -> dic
         found = {}
         for network in networks:
             path = Path(folder) / "network.atl"
-            path.write_bytes(network.file(chip, variant.options()))
+            try:
+                path.write_bytes(network.file(chip, variant.options()))
+            except ExecutionError as error:  # its code was tried on the chip
+                raise VariantError(f"{network.name}: {error}") from None
             numbers = _run(network, path, chip_file)
             found[network.name] = numbers | {"seconds": numbers["cycles"] / clock, "area": area}
         return found
