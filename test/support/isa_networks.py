@@ -49,7 +49,7 @@ def micro() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 NETWORKS = {
     "ViT-Micro (published: 119,700 instructions, 289,408 bytes)": micro,
     "GPT, 4 layers, width 128, 64 tokens": gpt,
-    "MiniLM-L6, 128 tokens": lambda: loadable_models.minilm(1, 128),
+    "MiniLM-L6, 128 tokens": lambda: loadable_models.make("minilm"),
     "ResNet-18, 224 x 224": lambda: image_network("resnet18"),
     "AlexNet, 224 x 224": lambda: image_network("alexnet"),
     "ViT-tiny, 224 x 224": lambda: image_network("vit"),
