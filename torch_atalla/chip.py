@@ -74,6 +74,13 @@ class clock(contextlib.ContextDecorator):  # noqa: N801, as torch.set_grad_enabl
         self.name, self.before = name, current_clock()
         _set_clock(name)
 
+    def __call__(self, function: Any) -> Any:
+        _set_clock(self.before)  # as a decorator, it changes the clock of calls alone
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> clock:
+        return clock(self.name)
+
     def __enter__(self) -> clock:
         return self
 

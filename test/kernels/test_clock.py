@@ -143,6 +143,18 @@ def test_roofline() -> None:
         torch_atalla.chip.clock("sundial")
 
 
+def test_decorator() -> None:
+    """The clock of calls alone changes."""
+
+    @torch_atalla.chip.clock("roofline")
+    def inside() -> str:
+        return torch_atalla.chip.get_clock()
+
+    assert torch_atalla.chip.get_clock() == "code"
+    assert inside() == inside() == "roofline"
+    assert torch_atalla.chip.get_clock() == "code"
+
+
 def test_ways_in() -> None:
     """Modes of dispatch, functorch and autocast, other threads, captured graphs."""
     x = bf16(24, 32)
