@@ -173,8 +173,8 @@ def page(found: dict[str, list[Row]]) -> str:
         [
             "# Reported and executed cycles of single launches",
             "",
-            "This page compares the cycles that the device reports for a launch with those of the code of the same call,",
-            "run with the call's values. `python -m tools.clock_sweep --chips 8 --write` draws calls from upstream's",
+            "This page compares the cycles that the device reports for a launch with those of the code of the same",
+            "call, run with its values. `python -m tools.clock_sweep --chips 8 --write` draws calls from upstream's",
             "OpInfo samples in bfloat16, and chips. The first table leaves out launches whose code takes the reported",
             "cycles for the values with which they are charged, but other ones for those of the call, and calls that a",
             "program of its own computes with other launches than eager mode.",
