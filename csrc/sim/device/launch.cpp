@@ -311,7 +311,7 @@ LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc
   return charge;
 }
 
-// What its descriptor names, or the assumption.
+// A launch costs the charge that its descriptor names; without that, the device assumes one.
 LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) {
   return desc.charge != 0 ? device.charges()[desc.charge] : assumed_charge(device, desc);
 }

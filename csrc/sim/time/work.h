@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a launch does, as its descriptor says, for a launch without code of the chip.
+// The header counts the bytes and operations of a launch without code of the chip, from its descriptor.
 #pragma once
 
 #include "sim/device/config.h"

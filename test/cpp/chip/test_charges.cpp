@@ -139,8 +139,8 @@ void test_provider() {
   CHECK_OK(launch(device.stream, fill(tensor(addr, {8}), 1.0f)));  // closed without a look
 }
 
-// What a provider was asked. Its charges tell the questions apart: 1,000 cycles for the first one, 2,000 for the
-// second.
+// The test provider records each question. Its charges tell the questions apart: the first costs 1,000 cycles and the
+// second 2,000.
 struct Questions {
   std::vector<uint32_t> constants;
   std::vector<std::vector<int64_t>> programs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What launches occupy of the scratchpads, and chips of several cores.
+// These tests check how much of the scratchpads a launch occupies, and chips of several cores.
 #include "chip/support.h"
 
 using namespace chip_test;

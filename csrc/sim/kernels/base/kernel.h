@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a kernel of the functional engine is: a name, the dtypes it takes, and a function that runs it on the engine
+// A kernel of the functional engine has a name, the dtypes that it takes, and a function that runs it on the engine
 // view of DRAM.
 //
 // The files of this folder are compiled once for each instruction set (ATALLA_ISA = baseline, avx2 or avx512); each
@@ -43,7 +43,7 @@ struct Launch {
   }
 };
 
-// What a launch does. Of a launch without code of the chip, its time and energy follow from this.
+// The bytes and operations of a launch. The time and energy of a launch without code of the chip follow from them.
 struct Work {
   uint64_t bytes_read = 0;  // of DRAM
   uint64_t bytes_written = 0;
