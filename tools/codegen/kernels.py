@@ -28,7 +28,6 @@ TRAITS = {
     "product": "a matrix product whose first two inputs are a and b",
     "batched": "a product whose outermost of three dimensions is a batch",
     "convolution": "a convolution whose first two inputs are the image and the weight",
-    "attention": "attention whose first inputs are queries and keys",
     "lookup": "rows of the first input, named by the second",
     "conversion": "the result is the input, converted to the dtype of the result",
     "concatenation": "each input is copied to a range of its own in the result",

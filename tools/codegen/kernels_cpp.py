@@ -58,7 +58,7 @@ def _dtypes(operand: Operand, kernel: Kernel) -> str:
     return " | ".join(named.get(code, f"1u << ATALLA_{code}") for code in codes)
 
 
-CHIP_TRAITS = ("product", "convolution", "attention", "random")  # for which the chip asks
+CHIP_TRAITS = ("product", "convolution", "random")  # for which the chip asks
 
 
 def traits(kernels: list[Kernel]) -> str:

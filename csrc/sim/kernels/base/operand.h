@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include "sim/abi/counts.h"
 #include "sim/abi/dtype.h"
 #include "sim/kernels/base/kernel.h"
 
@@ -26,13 +27,10 @@ inline int64_t element_count(const atalla_operand& o) {
   return n;
 }
 
-// Of sizes that no kernel has checked; absurd ones give the largest number.
+// Of sizes that no kernel has checked.
 inline uint64_t counted_product(std::initializer_list<int64_t> factors) {
-  constexpr uint64_t kMost = uint64_t{1} << 60;
   uint64_t product = 1;
-  for (const int64_t factor : factors)
-    if (__builtin_mul_overflow(product, static_cast<uint64_t>(factor > 0 ? factor : 0), &product) || product > kMost)
-      product = kMost;
+  for (const int64_t factor : factors) product = bounded_product(product, static_cast<uint64_t>(max_of(factor, 0)));
   return product;
 }
 

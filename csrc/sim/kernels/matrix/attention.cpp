@@ -90,7 +90,20 @@ atalla_status run(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_F64 ? run_as<double>(launch) : run_as<float>(launch);
 }
 
-constexpr Kernel kKernels[] = {{"attention", kDtypes, run}};
+// Pairs of queries and keys, of which causal attention has those up to the query.
+void count(const atalla_launch_desc& desc, Work& work) {
+  if (desc.n_operands <= Operand::kValue) return;
+  const atalla_operand &query = desc.operands[Operand::kQuery], &key = desc.operands[Operand::kKey];
+  const int64_t l = query.sizes[2], s = key.sizes[2], e = query.sizes[3], ev = desc.operands[Operand::kValue].sizes[3];
+  const int64_t square = min_of(l, s);
+  uint64_t pairs = counted_product({l, s});
+  if (AttentionParameters::read(desc).causal)
+    pairs = (counted_product({square, square}) + square) / 2 + counted_product({l - square, s});
+  pairs = bounded_product(pairs, counted_product({query.sizes[0], query.sizes[1]}));
+  work.macs = bounded_product(pairs, counted_product({e})) + bounded_product(pairs, counted_product({ev}));
+}
+
+constexpr Kernel kKernels[] = {{"attention", kDtypes, run, count}};
 
 }  // namespace
 

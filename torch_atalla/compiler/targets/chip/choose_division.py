@@ -13,6 +13,7 @@ from torch_atalla.isa.engine import ExecutionError
 from ...program.ir import AnyOperand, Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand, Port
 from ...schedule.chip_model import ChipModel
 from .divide import Division, divide
+from .known_functions import known_functions
 from .link import Function
 from .network import Network, NoProgramError, element_bytes
 from .place import run_network
@@ -21,7 +22,6 @@ LEAST_GAIN = 0.95  # of one core's cycles: barriers come before and after a divi
 MOST_KNOWN = 4096
 
 _known: dict[tuple[str, int, str], int | None] = {}  # cycles by chip file, cores and launch
-_functions: dict[int, dict[str, Function]] = {}  # by groups of registers of the chip
 
 
 Compile = Callable[[LinearProgram, ChipModel, dict[str, Function], int], Network]
@@ -61,7 +61,7 @@ def _cycles(program: LinearProgram, launch: Launch, chip: ChipModel, cores: int,
 
 def _run(alone: LinearProgram, chip: ChipModel, cores: int, generate: Compile) -> int | None:
     try:
-        network = generate(alone, chip, _functions.setdefault(chip.groups, {}), cores)
+        network = generate(alone, chip, known_functions(chip), cores)
         given = [torch.zeros(port.operand.sizes, dtype=port.operand.dtype) for port in alone.inputs]
         return run_network(network, network.code(), given, chip=chip.text, cores=cores).stats.cycles
     except (NoProgramError, ExecutionError):

@@ -28,12 +28,11 @@ from ...program.vector_program import VectorProgram
 from ...schedule.chip_model import ChipModel
 from .generate import compile_networks
 from .kernels.pointwise import Unsupported
-from .link import Function
+from .known_functions import known_functions
 from .place import run_network
 from .plain_launches import narrow, plain_launches
 from .ports import separate_ports
 
-MOST_FUNCTIONS = 512  # that are kept for later launches
 _UNITS = {"vector_cycles": ("valu", "vmul", "vexp"), "array_cycles": ("gsau",)}
 
 
@@ -77,7 +76,7 @@ def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel
     cores = max(1, min(desc.cores, chip.program_cores))
     chip = replace(chip, cores=cores)
     try:
-        network = compile_networks([separate_ports(program)], {}, [""], chip, _known_functions(chip), cores)[0]
+        network = compile_networks([separate_ports(program)], {}, [""], chip, known_functions(chip), cores)[0]
         stats = _run(network, program, ordinal, cores)
     except Exception as error:  # whatever the code generator does not know
         raise UnknownCost(str(error)) from error
@@ -94,17 +93,6 @@ def _computed(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> torch.dty
     if _C.kernels()[desc.kernel] not in ("fused", "reduce_fused") or not numbers:
         return compute
     return max(numbers, key=lambda dtype: dtype.itemsize)
-
-
-_functions: dict[tuple[int, int], dict[str, Function]] = {}
-
-
-def _known_functions(chip: ChipModel) -> dict[str, Function]:
-    """Compiled for launches before, which were of other sizes."""
-    known = _functions.setdefault((chip.groups, chip.program_cores), {})
-    if len(known) > MOST_FUNCTIONS:
-        known.clear()
-    return known
 
 
 def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) -> Stats:

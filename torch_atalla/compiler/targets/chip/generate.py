@@ -47,10 +47,9 @@ def compile_networks(
     compile_network, for the first sizes without a program."""
     selections: list[Selection] = []
     for program, text in zip(programs, texts, strict=True):
-        selections.append(Selection(program, sources, selections[0] if selections else None, chip))
+        selections.append(Selection(program, sources, selections[0] if selections else None, chip, cores))
         if compiled is not None:
             selections[-1].image.compiled = compiled
-        selections[-1].parts = cores
         try:
             _select_all(selections[-1])
         except NoProgramError as error:

@@ -40,9 +40,11 @@ class Selection:
         sources: Mapping[str, str],
         like: Selection | None = None,
         chip: ChipModel | None = None,
+        parts: int | None = None,
     ) -> None:
         """like: the selection of the same program for other sizes. Both then have one block of constants, and each
-        function is compiled once. chip: among whose cores launches are divided, if it has several."""
+        function is compiled once. chip: among whose cores launches are divided, if it has several. parts: into which
+        each launch is divided; None: as pays most."""
         self.program, self.sources = program, sources  # sources: Python lines of graph nodes
         self.network = Network()
         kinds = {buffer.index: buffer.kind for buffer in program.buffers}
@@ -51,7 +53,7 @@ class Selection:
         self.memory = chip  # that holds the weights
         self.network.groups = self.groups = 0 if chip is None else chip.groups
         self.chip = chip if chip is not None and chip.program_cores > 1 else None
-        self.parts: int | None = None  # into which each launch is divided; None: as pays most
+        self.parts = parts
         self.image.cores = 1 if self.chip is None else self.chip.program_cores
         self.known: dict[bytes, str] = {}  # regions of constants by their bytes
         self.packed: dict[Hashable, str] = {}  # and by what they were made from
