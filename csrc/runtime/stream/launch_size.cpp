@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "runtime/stream/launch_size.h"
 
-#include <algorithm>
-
 #include "runtime/device/api.h"
 #include "sim/abi/atalla_schedule.h"
 
@@ -33,8 +31,8 @@ bool estimate(atalla_device device, const atalla_launch_desc& desc) noexcept {
     atalla_launch_work work{};
     work.struct_size = sizeof work;
     if (schedule->launch_work(&desc, bytes, &work) != ATALLA_OK) return true;
-    picoseconds = (work.bytes_read + work.bytes_written) * kPerByte + work.array_rows * kPerRow +
-                  std::max(work.vector_ops, work.exp_ops) * kPerVectorOp;
+    picoseconds =
+        (work.bytes_read + work.bytes_written) * kPerByte + work.array_rows * kPerRow + work.vector_ops * kPerVectorOp;
   } else {
     atalla_launch_record record{};
     if (api().launch_estimate(device, &desc, bytes, &record) != ATALLA_OK) return true;

@@ -21,7 +21,6 @@ atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, ata
                                          .bytes_written = found.bytes_written,
                                          .macs = found.macs,
                                          .vector_ops = found.vector_ops,
-                                         .exp_ops = found.exp_ops,
                                          .array_rows = found.array_rows};
     return write_struct(measured, "atalla_launch_work", work);
   });

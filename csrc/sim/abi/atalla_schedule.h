@@ -23,7 +23,6 @@ typedef struct atalla_launch_work {
   uint64_t bytes_written;
   uint64_t macs;
   uint64_t vector_ops;  // vector instructions
-  uint64_t exp_ops;
   uint64_t array_rows;
 } atalla_launch_work;
 

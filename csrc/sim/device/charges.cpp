@@ -91,7 +91,7 @@ void Charges::tell(const KindCharge* kind, const atalla_launch_charge* given) {
   if (given != nullptr) {
     made = charge_from(*given);
     made->time.cycles += overhead_;
-    made->macs = kind->model.macs;  // those of the launch, without what code adds to fill tiles
+    if (kind->model.macs != 0) made->macs = kind->model.macs;  // without those that code adds to fill tiles
     for (uint64_t* busy : {&made->time.sdma_cycles, &made->time.vector_cycles, &made->time.array_cycles})
       *busy = std::min(*busy, made->time.cycles);
   }

@@ -114,10 +114,9 @@ EnergyEvents EnergyModel::computed(const Work& work, atalla_dtype dtype) const {
   EnergyEvents events;
   events.touched_bytes = clip(Wide{work.bytes_read} + work.bytes_written);
   events.vector_ops = work.vector_ops;
-  events.exp_ops = work.exp_ops;
   const bool pairs = work.macs != 0 && std::max(config_.array_rows, config_.array_columns) > config_.vector_lanes;
-  events.array_rows = clip((Wide{work.array_rows} + work.weight_rows) * (pairs ? 2 : 1));
-  events.packets = clip(Wide{work.packets} + work.vector_ops + work.exp_ops + work.array_rows + work.weight_rows);
+  events.array_rows = clip(Wide{work.array_rows} * (pairs ? 2 : 1));
+  events.packets = clip(Wide{work.vector_ops} + work.array_rows);
   events.macs = work.macs;
   events.mac_dtype = dtype;
   return events;

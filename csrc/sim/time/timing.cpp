@@ -21,9 +21,7 @@ Timing::Timing(const ChipConfig& config)
       vector_occupancy_(config.vector_occupancy_cycles),
       vector_latency_(config.vector_load_latency_cycles + config.vector_latency_cycles +
                       config.vector_store_latency_cycles),
-      exp_latency_(config.vector_exp_latency_cycles),
       row_cycles_(config.array_row_cycles),
-      weight_cycles_(config.array_weight_cycles),
       array_latency_(config.array_latency_cycles),
       overhead_(config.launch_overhead_cycles),
       link_bytes_per_cycle_(config.link_bytes_per_cycle),
@@ -44,16 +42,15 @@ uint64_t Timing::bus_cycles(uint64_t beats) const {
 
 Charge Timing::launch(const Work& work) const {
   const uint64_t read = clip(work.bytes_read), written = clip(work.bytes_written);
-  const uint64_t tiles = work.tiles != 0 ? clip(work.tiles) : tiles_of(read) + tiles_of(written);
   Charge charge;
-  charge.sdma_cycles = tiles * setup_cycles_ + bus_cycles(beats_of(read) + beats_of(written));
-  charge.vector_cycles = std::max(clip(work.vector_ops), clip(work.exp_ops)) * vector_occupancy_;
-  charge.array_cycles = clip(work.array_rows) * row_cycles_ + clip(work.weight_rows) * weight_cycles_;
+  charge.sdma_cycles =
+      (tiles_of(read) + tiles_of(written)) * setup_cycles_ + bus_cycles(beats_of(read) + beats_of(written));
+  charge.vector_cycles = clip(work.vector_ops) * vector_occupancy_;
+  charge.array_cycles = clip(work.array_rows) * row_cycles_;
   uint64_t latency = 0;
-  if (charge.vector_cycles != 0) latency += vector_latency_ + (work.exp_ops != 0 ? exp_latency_ : 0);
+  if (charge.vector_cycles != 0) latency += vector_latency_;
   if (charge.array_cycles != 0) latency += array_latency_;
-  const uint64_t core = charge.vector_cycles + charge.array_cycles + clip(work.packets);
-  charge.cycles = overhead_ + std::max(charge.sdma_cycles, core) + latency;
+  charge.cycles = overhead_ + std::max(charge.sdma_cycles, charge.vector_cycles + charge.array_cycles) + latency;
   return charge;
 }
 

@@ -28,8 +28,8 @@ class Timing {
  public:
   explicit Timing(const ChipConfig& config);
 
-  // SDMA and core work side by side, and the slower one sets the pace. The core's units work one after the other, but
-  // for the exp unit.
+  // SDMA and core work side by side, and the slower one sets the pace. The core's units work one after the
+  // other.
   Charge launch(const Work& work) const;
 
   // A copy of `rows` rows that reads and writes DRAM (or only one of both, the other end being the host's).
@@ -52,9 +52,7 @@ class Timing {
   unsigned bus_bytes_shift_;
   uint64_t vector_occupancy_;
   uint64_t vector_latency_;  // scratchpad load, operation, scratchpad store
-  uint64_t exp_latency_;
   uint64_t row_cycles_;
-  uint64_t weight_cycles_;
   uint64_t array_latency_;
   uint64_t overhead_;
   uint64_t link_bytes_per_cycle_;

@@ -104,17 +104,15 @@ void test_absurd_counts() {
     CHECK_EQ(work_of(desc).macs, kMost);
 }
 
-// A program of tiles tells its work. Rows, weights and packets follow one another, exponentials pass beside the rest.
-void test_counted() {
+// Of a tile program that finds addresses in memory, only what it reads through arguments counts.
+void test_whole_memory() {
   const OpenDevice device;
-  atalla_launch_desc desc = describe("tile_program", {}, ATALLA_F32, 0);
-  atalla::TileProgramParameters p{};
-  p.vector_ops = 10, p.exp_ops = 30, p.macs = 5'000, p.array_rows = 7, p.weight_rows = 9, p.packets = 11;
-  p.tiles = 3, p.bytes_read = 100, p.bytes_written = 50;
-  p.write(&desc);
-  check(device, {"counts", desc, 100, 50, 5'000, 10, 7, 64 + (30 * 2 + 7 + 9 + 11) + 22 + 6 + 45});
-  CHECK_EQ(work_of(desc).exp_ops, 30u);
-  CHECK_EQ(device.estimate(desc).sdma_cycles, 3 * 8 + (13 + 7) * 2u);
+  const atalla_operand memory = at({int64_t{1} << 34}, ATALLA_U8), table = at({64}, ATALLA_U8);
+  atalla_launch_desc desc = describe("tile_program", {memory, table, at({42}, ATALLA_I64)});
+  atalla::TileProgramParameters parameters{};
+  parameters.whole_memory = 1;
+  parameters.write(&desc);
+  check(device, {"whole memory", desc, 400, 0, 0, 1, 0, 64 + 8 + 50 * 2 + 22});
 }
 
 // A smaller array takes more rows, and a slower bus more cycles. A DRAM with banks is a bus of another rate, wherever
@@ -154,7 +152,7 @@ int main() {
   test_products();
   test_vectors();
   test_absurd_counts();
-  test_counted();
+  test_whole_memory();
   test_chips();
   test_refused();
   return check_report();

@@ -67,7 +67,7 @@ def _launch(
         (-1, number) if i < 0 else (places[tensors[i].buffer], tensors[i].operand().offset + number)
         for i, number in zip(operands, numbers, strict=True)
     ]
-    words, cost = loaded.with_arguments(arguments, grid, 0)
+    words, digest = loaded.with_arguments(arguments, grid)
     constant = ctx.new_buffer(BufferKind.CONSTANT, ctx.node, words.nbytes, words).index
     program = Operand(constant, 0, tuple(words.shape), (1,), torch.int64)
     ctx.program.instructions.append(
@@ -76,7 +76,7 @@ def _launch(
             tuple(_whole(ctx, buffer) for buffer in outputs),
             (*(_whole(ctx, buffer) for buffer in inputs), program),
             torch.float32,
-            (*grid, *cost),
+            (*grid, digest),
             (),
             ctx.node,
         )

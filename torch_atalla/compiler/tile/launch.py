@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import struct
 import threading
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,17 +15,17 @@ import torch
 from torch._prims_common import clone_preserve_strides
 
 from ...driver.extension import _C
-from .cost import Geometry, cost_of
 from .step_types import ArgumentWords
 from .steps import TileProgram
 from .stored import unpack
 
 MOST_TENSORS = 11  # operands of a launch without the program
 KEPT = 256  # programs with their arguments that stay on the device, of one kernel, beside those of captured graphs
+MOST_KNOWN = 1 << 14  # launches whose code the clock can find
 
 _library = torch.library.Library("atalla", "FRAGMENT")  # a definition ends with its library
 _library.define(
-    "tile_program(Tensor(a!)[] outputs, Tensor[] inputs, Tensor program, int[] grid, int[] cost, "
+    "tile_program(Tensor(a!)[] outputs, Tensor[] inputs, Tensor program, int[] grid, int digest, "
     "bool whole_memory=False) -> ()",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
@@ -42,11 +40,7 @@ _library.define(
 _FLOATS = {"fp16": "e", "fp32": "f", "f32": "f", "fp64": "d", "f64": "d"}
 
 Bound = tuple[torch.Tensor | None, int]  # an argument: a tensor and an offset in bytes, or the bits of a number
-
-
-@functools.cache
-def _geometry(device: int) -> Geometry:
-    return Geometry.of(tomllib.loads(_C.chip_config(device)))
+Word = tuple[int, int]  # an argument: an operand of the launch and an offset in bytes, or -1 and the bits of a number
 
 
 @dataclasses.dataclass
@@ -88,8 +82,8 @@ class LoadedProgram:
     key: str  # name and digest
     words: torch.Tensor  # on the CPU
     argument_offset: int
-    kept: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)
-    captured: dict[Any, tuple[torch.Tensor, list[int]]] = dataclasses.field(default_factory=dict)  # graphs read them
+    kept: dict[Any, tuple[torch.Tensor, int]] = dataclasses.field(default_factory=dict)
+    captured: dict[Any, tuple[torch.Tensor, int]] = dataclasses.field(default_factory=dict)  # graphs read them
     elsewhere: Callable[[Sequence[int], Sequence[str], Sequence[Any], torch.device], bool] | None = None
 
     @staticmethod
@@ -127,12 +121,12 @@ class LoadedProgram:
             for tensor, number in arguments
         ]
         if _C.is_recording():  # memory of a recording is not the device's
-            program, cost = self.with_arguments(words, grid, device.index)
+            program, digest = self.with_arguments(words, grid)
             program = program.to(device)
         else:
-            program, cost = self._kept(words, grid, device)
+            program, digest = self._kept(words, grid, device)
         torch.ops.atalla.tile_program(
-            list(outputs.values()), list(inputs.values()), program, list(grid), cost, self.program.reads_addresses
+            list(outputs.values()), list(inputs.values()), program, list(grid), digest, self.program.reads_addresses
         )
 
     def operands(self, outputs: Sequence[int], inputs: Sequence[int]) -> dict[int, int]:
@@ -146,18 +140,16 @@ class LoadedProgram:
         places = {key: i for i, key in enumerate(outputs)}
         return places | {key: len(outputs) + whole_memory + i for i, key in enumerate(inputs)}
 
-    def _kept(
-        self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: torch.device
-    ) -> tuple[torch.Tensor, list[int]]:
+    def _kept(self, words: Sequence[Word], grid: Sequence[int], device: torch.device) -> tuple[torch.Tensor, int]:
         stream = torch.accelerator.current_stream(device.index).stream_id  # in whose order its memory is freed
         key = (tuple(words), tuple(grid), device.index, stream)
         entry = self.captured.get(key) or self.kept.get(key)
         capturing = _C.is_current_stream_capturing()
         if entry is None:
-            program, cost = self.with_arguments(words, grid, device.index)
+            program, digest = self.with_arguments(words, grid)
             # A graph refers to the program's memory: it is not of the graph's pool, and is written before the replay.
             with torch.Stream(device) if capturing else contextlib.nullcontext():
-                entry = program.to(device), cost
+                entry = program.to(device), digest
         if capturing:
             self.captured[key] = entry
         elif key not in self.captured and key not in self.kept:
@@ -183,21 +175,43 @@ class LoadedProgram:
             (outputs if i in self.program.written else inputs)[_storage(tensor)] = tensor
         return outputs, {key: t for key, t in inputs.items() if key not in outputs}
 
-    def with_arguments(
-        self, words: Sequence[tuple[int, int]], grid: Sequence[int], device: int
-    ) -> tuple[torch.Tensor, list[int]]:
-        """The program's words and its cost. An argument is an operand and an offset in it, or -1 and bits."""
+    def with_arguments(self, words: Sequence[Word], grid: Sequence[int]) -> tuple[torch.Tensor, int]:
+        """The program's words, and the launch's digest, by which `known` has the launch."""
         filled = self.words.clone()
-        integers = {}
         for i, argument in enumerate(self.program.arguments):
-            operand, number = words[argument.position]
             at = self.argument_offset + len(ArgumentWords.kinds) * i
-            filled[at + 1], filled[at + 2] = operand, number
-            if operand < 0 and not self.program.slots[argument.value][0].is_floating_point:
-                integers[argument.value] = number
-        return filled, cost_of(self.program, integers, grid, _geometry(device))
+            filled[at + 1], filled[at + 2] = words[argument.position]
+        return filled, self._digest(words, grid)
+
+    def _digest(self, words: Sequence[Word], grid: Sequence[int]) -> int:
+        """63 bits that name what decides the cycles: the program, its integers, and the grid. Fractions do not, nor do
+        places in memory, other than those of two arguments in one tensor's memory to each other."""
+        first: dict[int, int] = {}
+        for operand, number in words:
+            first[operand] = min(number, first.get(operand, number))
+        counted = [(operand, number - first[operand] if operand >= 0 else number) for operand, number in words]
+        for argument in self.program.arguments:
+            if self.program.slots[argument.value][0].is_floating_point:
+                counted[argument.position] = -1, 0
+        text = repr((self.key, tuple(grid), counted))
+        digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+        if digest not in known:
+            if len(known) >= MOST_KNOWN:
+                known.pop(next(iter(known)), None)
+            known[digest] = KnownLaunch(self.ttir, counted, tuple(grid))
+        return digest
 
 
+@dataclasses.dataclass(frozen=True)
+class KnownLaunch:
+    """What the code of a launch is made of, and its arguments."""
+
+    ttir: str
+    words: Sequence[Word]
+    grid: tuple[int, ...]
+
+
+known: dict[int, KnownLaunch] = {}  # by digest
 named: dict[str, LoadedProgram] = {}  # programs of graphs, by their keys
 
 

@@ -35,9 +35,8 @@ void add_memory(LaunchBuilder& launch, const Tensor& program) {
 }
 
 void tile_program(at::TensorList outputs, at::TensorList inputs, const Tensor& program, at::IntArrayRef grid,
-                  at::IntArrayRef cost, bool whole_memory) {
-  TORCH_CHECK(grid.size() == 3 && cost.size() == 9, "tile_program: expected 3 sizes of a grid and 9 costs, got ",
-              grid.size(), " and ", cost.size());
+                  int64_t digest, bool whole_memory) {
+  TORCH_CHECK(grid.size() == 3, "tile_program: expected 3 sizes of a grid, got ", grid.size());
   TORCH_CHECK(program.scalar_type() == at::kLong && program.dim() == 1 && program.is_contiguous(),
               "tile_program: expected a program of one contiguous dimension of int64, got ", program.scalar_type());
   TORCH_CHECK(outputs.size() + inputs.size() + whole_memory < ATALLA_MAX_OPERANDS, "tile_program: expected at most ",
@@ -51,16 +50,8 @@ void tile_program(at::TensorList outputs, at::TensorList inputs, const Tensor& p
   for (const Tensor& t : inputs) add_storage(launch, t);
   launch.input(program);
   launch
-      .parameters(TileProgramParameters{.grid = {grid[0], grid[1], grid[2]},
-                                        .vector_ops = cost[0],
-                                        .exp_ops = cost[1],
-                                        .macs = cost[2],
-                                        .array_rows = cost[3],
-                                        .weight_rows = cost[4],
-                                        .packets = cost[5],
-                                        .tiles = cost[6],
-                                        .bytes_read = cost[7],
-                                        .bytes_written = cost[8]})
+      .parameters(
+          TileProgramParameters{.grid = {grid[0], grid[1], grid[2]}, .digest = digest, .whole_memory = whole_memory})
       .launch(program.device());
 }
 

@@ -213,7 +213,7 @@ void Image::charge(const View& sized, uint32_t method, const std::vector<int64_t
     work.struct_size = sizeof work;
     if (step.host_call == kNone && schedule_api()->launch_work(step.desc, step.desc_bytes, &work) == ATALLA_OK)
       packets += kPacketsPerByte * (work.bytes_read + work.bytes_written) +
-                 kPacketsPerOp * (work.vector_ops + work.exp_ops + work.array_rows);
+                 kPacketsPerOp * (work.vector_ops + work.array_rows);
   }
   image.set_charges(charges_of_code(sized, code->second, device, {contents, &initial}, packets));
 }

@@ -49,11 +49,7 @@ struct Work {
   uint64_t bytes_written = 0;
   uint64_t macs = 0;  // of the kernel; not those of tiles that are not full
   uint64_t vector_ops = 0;
-  uint64_t exp_ops = 0;
-  uint64_t array_rows = 0;   // 0: those that the multiply-adds fill
-  uint64_t weight_rows = 0;  // pushed
-  uint64_t packets = 0;      // in which neither vector unit nor array starts anything
-  uint64_t tiles = 0;        // of the SDMA; 0: contiguous ones of the largest size
+  uint64_t array_rows = 0;  // 0: those that the multiply-adds fill
 };
 
 struct Kernel {

@@ -22,7 +22,7 @@ from torch_atalla.isa.geometry import SCRATCHPAD_BYTES
 from torch_atalla.loadable.errors import ExportError
 
 from ...program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
-from ...program.kernels import contract
+from ...program.kernels import contract, unpack
 from ...program.layouts import span
 from ...program.vector_program import VectorProgram
 from ...schedule.chip_model import ChipModel
@@ -32,6 +32,7 @@ from .known_functions import known_functions
 from .place import run_network
 from .plain_launches import narrow, plain_launches
 from .ports import separate_ports
+from .tile_code import run_tile_program
 
 _UNITS = {"vector_cycles": ("valu", "vmul", "vexp"), "array_cycles": ("gsau",)}
 
@@ -43,11 +44,12 @@ class UnknownCost(Exception):
 @dataclass(frozen=True)
 class Charge:
     """Of one launch, without the chip's overhead of a launch. factor: by which an assumption multiplies what the code
-    takes; 1 if the code is the launch's own."""
+    takes; 1 if the code is the launch's own. macs: 0 if the launch's descriptor tells them."""
 
     stats: Stats
     factor: int
     assumed: bool
+    macs: int = 0
 
     def write(self, target: Any) -> None:
         """Into an atalla_launch_charge."""
@@ -63,12 +65,15 @@ class Charge:
         for field in fields(stats.energy):
             if field.name not in ("standby", "leakage"):
                 setattr(target.energy, field.name, factor * getattr(stats.energy, field.name))
+        target.macs = self.macs
         target.assumed = self.assumed
 
 
 def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel, ordinal: int | None) -> Charge:
     """Of a launch whose operands lie in DRAM. words: of its vector program, if it has one. ordinal: of the device that
     has the chip; None for the built-in one. Raises UnknownCost, with the reason."""
+    if _C.kernels()[desc.kernel] == "tile_program":
+        return _tile_charge(desc, ordinal)
     try:
         program = _program(desc, words)
     except (ExportError, Unsupported) as error:
@@ -83,6 +88,16 @@ def charge(desc: c_abi.atalla_launch_desc, words: Sequence[int], chip: ChipModel
     compute = _computed(desc, words)
     assumed = compute is not torch.bfloat16 and _is_number(compute)
     return Charge(stats, compute.itemsize // torch.bfloat16.itemsize if assumed else 1, assumed)
+
+
+def _tile_charge(desc: c_abi.atalla_launch_desc, ordinal: int | None) -> Charge:
+    digest = unpack("tile_program", torch.float32, "digest", list(desc.iparams), ())
+    sizes = [desc.operands[i].sizes[0] for i in range(desc.n_operands)]
+    try:
+        stats, factor, assumed = run_tile_program(digest, sizes, ordinal)
+    except Exception as error:  # whatever the code generator does not know
+        raise UnknownCost(str(error)) from error
+    return Charge(stats, factor, assumed, stats.macs)
 
 
 def _computed(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> torch.dtype:

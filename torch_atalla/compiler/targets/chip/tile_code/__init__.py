@@ -2,7 +2,7 @@
 """Atalla code for tile programs (docs/concepts/tile-programs.md)."""
 
 from . import rules  # which adds its rules to those of generator.py
-from .generator import APART, ARENA, GRID
-from .program import TileCode, generate
+from .clock import run_tile_program
+from .program import TileCode, code_of, generate
 
-__all__ = ["APART", "ARENA", "GRID", "TileCode", "generate", "rules"]
+__all__ = ["TileCode", "code_of", "generate", "rules", "run_tile_program"]

@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch_atalla.isa.disassembler import disassemble
 from torch_atalla.isa.program import Program
 from torch_atalla.isa.table import PACKET_BYTES
 
-from ....tile.ir import Function, TileError
+from ....tile.ir import Function, TileError, Type
 from ....tile.provenance import written_arguments
+from ....tile.ttir import parse
 from ..allocate import OutOfRegisters
 from ..image import Image
 from ..kernels.pointwise import Unsupported
 from . import prefetch, scalars
-from .generator import GRID, Generator
+from .generator import APART, ARENA, GRID, Generator
+from .narrow import narrow_program
 
 
 @dataclass
@@ -29,12 +33,29 @@ class TileCode:
     parameters: list[str]
     address: int  # of the function
     arena_bytes: int
+    arguments: list[Type]
     lines: list[int] = field(repr=False)
     written: set[int] | None = None
 
-    def table(self, words: dict[str, int], place: int) -> list[int]:
-        """The table of calls at a DRAM address: the descriptor's address, 0, the descriptor."""
+    def table(
+        self, grid: Sequence[int], arguments: Sequence[int], memories: Sequence[Any], arena: int, place: int
+    ) -> list[int]:
+        """The table of calls at a DRAM address: the descriptor's address, 0, the descriptor.
+
+        arguments: addresses, and bits of numbers; those of fractions are of FP32. memories: what memory each argument
+        lies in; None for a number. arena: the address of `arena_bytes` of room.
+        """
+        words = dict(zip(GRID, grid, strict=True)) | {ARENA: arena, APART: self._is_apart(memories)}
+        for i, bits in enumerate(arguments):
+            words[f"a{i}"], words[f"a{i}_high"] = bits, bits >> 32
         return [place + 8, 0, self.address, *(words[name] & 0xFFFFFFFF for name in self.parameters)]
+
+    def _is_apart(self, memories: Sequence[Any]) -> bool:
+        """Whether no memory that the kernel writes is that of another argument."""
+        held = {i: memory for i, memory in enumerate(memories) if memory is not None}
+        return self.written is not None and all(
+            held[i] != other for i in self.written & held.keys() for j, other in held.items() if j != i
+        )
 
     def line_of(self, address: int) -> int:
         """Of Python, for a packet; 0 for one of the driver."""
@@ -91,4 +112,23 @@ def generate(functions: Sequence[Function]) -> TileCode:
     for packet in function.packets:
         found = [g.b.lines[inst] for inst in packet.slots if g.b.lines.get(inst)]
         lines.append(max(found, default=lines[-1] if lines else 0))
-    return TileCode(entry.name, program, list(function.parameters), function.address, g.arena_bytes, lines, g.written)
+    arguments = [argument.type for argument in entry.arguments]
+    parameters = list(function.parameters)
+    return TileCode(entry.name, program, parameters, function.address, g.arena_bytes, arguments, lines, g.written)
+
+
+@functools.lru_cache(maxsize=256)
+def code_of(ttir: str) -> TileCode | TileError:
+    """The code of a module's text, or why there is none."""
+    try:
+        return generate(parse(ttir))
+    except TileError as error:
+        return error
+
+
+@functools.lru_cache(maxsize=256)
+def narrow_code_of(ttir: str) -> tuple[TileCode, int]:
+    """The code of a module's text with numbers of BF16 in memory, and the ratio of the bytes. Raises TileError."""
+    functions = parse(ttir)
+    factor = narrow_program(functions)
+    return generate(functions), factor
