@@ -19,6 +19,7 @@ from ...program.ir import Instruction, Launch, Operand
 from .fusion import FUSED_KERNELS, STEPS, Fused
 
 _Any = TypeVar("_Any")
+WORD = 4  # bytes of DRAM that a core writes at once: of narrower elements it keeps the others of their word
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def divide(inst: Instruction, cores: int) -> Division:
     best = Division([inst])
     for axis in _axes(inst):
         pieces = _pieces(inst, axis, cores)
-        if len(pieces) > len(best.parts):
+        if len(pieces) > len(best.parts) and _have_own_words(inst, axis, [first for first, _ in pieces[1:]]):
             shared = (operand is not None and d is None for operand, d in _with_dims(inst, axis))
             mask = sum(1 << k for k, reads_all in enumerate(shared) if reads_all)
             best = Division([_part(inst, axis, first, count) for first, count in pieces], mask)
@@ -137,6 +138,21 @@ def _pieces(launch: Launch, axis: _Axis, cores: int) -> list[tuple[int, int]]:
     count = max(1, min(cores, units))
     bounds = [min(size, units * i // count * step) for i in range(count + 1)]
     return [(first, end - first) for first, end in zip(bounds, bounds[1:])]
+
+
+def _have_own_words(launch: Launch, axis: _Axis, firsts: Sequence[int]) -> bool:
+    """Whether no two parts write into one word of DRAM. firsts: the first places of all parts but the first."""
+    for out, d in zip(launch.outputs, axis.outputs):
+        if not isinstance(out, Operand) or d is None or out.dtype.itemsize >= WORD:
+            continue
+        width, stride = out.dtype.itemsize, out.strides[d]
+        others = [(n, s) for k, (n, s) in enumerate(zip(out.sizes, out.strides)) if k != d and n > 1]
+        inner = sum((n - 1) * s for n, s in others if s < stride)
+        begins = [out.offset + first * stride * width for first in firsts]
+        outer = [s * width for _, s in others if s >= stride]
+        if inner >= stride or any(place % WORD for place in (*begins, *outer)):
+            return False
+    return True
 
 
 def _with_dims(launch: Launch, axis: _Axis) -> Iterator[tuple[Operand | None, int | None]]:
