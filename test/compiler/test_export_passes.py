@@ -11,7 +11,7 @@ from export_suite import Fn
 from torch import nn
 
 from torch_atalla.compiler.capture.capture import Captured, capture
-from torch_atalla.compiler.lower.matrix.gemm import ACTIVATION_KEY
+from torch_atalla.compiler.lower.recorded import ACTIVATION_KEY
 from torch_atalla.compiler.passes.graph import (
     fold_constants,
     fuse_epilogue,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ops without a lowering rule: what eager mode launches for them is recorded, and gives eager mode's bits."""
+"""Eager mode's launches for an op, recorded, give eager mode's bits."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,8 +17,7 @@ from torch.utils import _pytree as pytree
 
 import torch_atalla
 from torch_atalla.compiler import UnsupportedOpsError, compile_program
-from torch_atalla.compiler.lower import RULES, recorded_sizes
-from torch_atalla.compiler.program.ir import Launch
+from torch_atalla.compiler.lower import recorded_sizes
 
 aten = torch.ops.aten
 X = torch.randn(4, 5)
@@ -56,35 +54,6 @@ def check(module: nn.Module, args: tuple, path: Path, **options: Any) -> None:
 def test_eager_modes_bits(name: str, tmp_path: Path) -> None:
     fn, args = RECORDED[name]
     check(Fn(fn), args, tmp_path / "m.atl")
-
-
-WITH_RULE = {
-    "aten.grid_sampler_2d.default": (
-        lambda x, g: nn.functional.grid_sample(x, g, align_corners=False),
-        (torch.randn(1, 2, 5, 6), torch.rand(1, 3, 4, 2)),
-    ),
-    "aten._cdist_forward.default": (lambda x: torch.cdist(x, x[:3].relu(), p=1.5), (X,)),
-    "aten.cummax.default": (lambda x: torch.cummax(x, 1), (X,)),
-    "aten.topk.default": (lambda x: torch.topk(x, 2), (X,)),
-    "aten.roll.default": (lambda x: x.roll((1, 2), (0, 1)), (X,)),
-}
-
-
-@pytest.mark.parametrize("name", WITH_RULE)
-def test_recording_is_the_rule(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fn, args = WITH_RULE[name]
-
-    def kernels() -> list[str]:
-        instructions = compile_program(Fn(fn), args, fallback="error", optimize="none").program.instructions
-        return [inst.kernel for inst in instructions if isinstance(inst, Launch)]
-
-    by_rule = kernels()
-
-    def declines(*_: Any, **__: Any) -> Any:
-        raise torch_atalla.loadable.errors.NotNativeError("declined")
-
-    monkeypatch.setitem(RULES, name, dataclasses.replace(RULES[name], rule=declines))
-    assert kernels() == by_rule
 
 
 def test_reasons() -> None:
@@ -185,13 +154,25 @@ def _launches_by_size(record: Any) -> Any:
     return one_more_from_20_rows_on
 
 
-def test_an_empty_input_is_refused_where_results_are_not_empty(tmp_path: Path) -> None:
-    exported = torch.export.export(Fn(lambda x: aten._is_all_true(x > 0)), (X,), dynamic_shapes=(({0: Dim("n")},),))
+EMPTY = {  # name -> (function, whether the program takes an empty input)
+    "loops": (lambda x: aten._is_all_true(x > 0), True),
+    "no loops": (lambda x: torch.zeros(5).index_add(0, x[:, 0].long(), x[:, 1]), False),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_input_whose_results_are_not_empty(name: str, tmp_path: Path) -> None:
+    fn, is_taken = EMPTY[name]
+    given = torch.rand(4, 5) + 1
+    exported = torch.export.export(Fn(fn), (given,), dynamic_shapes=(({0: Dim("n")},),))
     torch_atalla.save_loadable(exported, tmp_path / "m.atl", fallback="error")
     program = torch_atalla.load_loadable(tmp_path / "m.atl", device="atalla")
-    assert program(X.to("atalla").abs() + 1).item()
-    with pytest.raises(ValueError, match="dimension 0 is 0, expected at least 1"):
-        program(X[:0].to("atalla"))
+    torch.testing.assert_close(program(given.to("atalla")).cpu(), fn(given))
+    if is_taken:
+        assert torch.equal(program(given[:0].to("atalla")).cpu(), fn(given[:0]))
+    else:
+        with pytest.raises(ValueError, match="dimension 0 is 0, expected at least 1"):
+            program(given[:0].to("atalla"))
 
 
 def test_generators_are_left_alone() -> None:

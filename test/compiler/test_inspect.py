@@ -47,8 +47,8 @@ estimate    N cycles, N J
 sections
   kind                offset         bytes  records  crc32c
   strings                ...
-  integers             ...       29
-  doubles              ...       68
+  integers             ...       26
+  doubles              ...       67
   kernels              ...        3
   storages             ...        5
   values               ...        6
@@ -75,7 +75,7 @@ graph
 
 linear program
      0  pointwise.relu          t2 f32[4, 8] <- i1 f32[4, 8]  # relu models.py:N
-     1  gemm                    t3 f32[1, 4, 16] <- t2 f32[1, 4, 8], w0 f32[1, 8, 16], -  f=[1, 0]  # mm models.py:N
+     1  gemm                    t3 f32[1, 4, 16]{0, 16, 1} <- t2 f32[1, 4, 8]{0, 8, 1}, w0 f32[1, 8, 16]{0, 16, 1}, -  i=[1]  f=[1]  # mm models.py:N
      2  softmax                 o4 f32[4, 16] <- t3 f32[4, 16]  i=[1]  # _softmax models.py:N
 
 memory plan

@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 from example_calls import SHAPE_ONLY, Call, core_overloads
-from op_programs import NO_PROGRAM, NOT_LOWERED, Calls, calls_of, with_rule
+from op_programs import NO_PROGRAM, NOT_LOWERED, Calls, calls_of, programs
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -41,7 +41,7 @@ var.correction
 
 def names() -> list[str]:
     """Ops with a lowering whose results are determined."""
-    return sorted((with_rule() | core_overloads()) - set(NOT_LOWERED) - set(NO_PROGRAM) - SHAPE_ONLY)
+    return sorted((programs() | core_overloads()) - set(NOT_LOWERED) - set(NO_PROGRAM) - SHAPE_ONLY)
 
 
 def chip_calls(name: str) -> dict[int, Call]:

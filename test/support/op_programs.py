@@ -10,24 +10,20 @@ from example_calls import Call, example_calls, overload
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from torch_atalla.compiler.capture.decompositions import decomposition_table
-from torch_atalla.compiler.lower import RULES, is_pointwise
-from torch_atalla.compiler.lower.shape.views import is_view
-from torch_atalla.compiler.program.support import op_key, support_table
+from torch_atalla import ops
+from torch_atalla.compiler.lower import RULES
 from torch_atalla.driver.dtypes import CODES
 
-_RANDOM = "random numbers: a file's results are the same at every run"
-_BACKWARD = "the gradient of an op; loadables hold forward programs"
+_RANDOM = "random numbers, which are others than those of a call in eager mode"
 _NUMBER = "gives a number; the driver computes sizes"
+_WRITES = "writes to its arguments"
+_ON_HOST = "eager mode reads elements on the host"
+_SIZE_OF_DATA = "a size that depends on data"
 NOT_LOWERED = {
-    "_adaptive_avg_pool2d_backward": _BACKWARD,
     "_local_scalar_dense": "gives a number that depends on data",
-    "_native_batch_norm_legit": "writes to its arguments; programs have _native_batch_norm_legit_functional",
-    "avg_pool2d_backward": _BACKWARD,
-    "convolution_backward": _BACKWARD,
-    "max_pool2d_with_indices_backward": _BACKWARD,
+    "_native_batch_norm_legit": f"{_WRITES}; programs have _native_batch_norm_legit_functional",
     "native_dropout": _RANDOM,
-    "nonzero": "a size that depends on data",
+    "nonzero": _SIZE_OF_DATA,
     "rand": _RANDOM,
     "randn": _RANDOM,
     "randperm": _RANDOM,
@@ -36,7 +32,23 @@ NOT_LOWERED = {
     "sym_storage_offset": _NUMBER,
 }
 NO_PROGRAM = {
-    "atan2.out": "writes to an input",
+    "_histogramdd_bin_edges": _ON_HOST,
+    "_histogramdd_from_bin_cts": _ON_HOST,
+    "_linalg_eigh": _ON_HOST,
+    "_linalg_svd": _ON_HOST,
+    "_unique": _SIZE_OF_DATA,
+    "atan2.out": _WRITES,
+    "bincount": _SIZE_OF_DATA,
+    "cholesky": _ON_HOST,
+    "cholesky_inverse": _ON_HOST,
+    "histogram.bin_ct": _ON_HOST,
+    "linalg_eig": _ON_HOST,
+    "linalg_lstsq": _SIZE_OF_DATA,
+    "multinomial": _RANDOM,
+    "native_batch_norm": _WRITES,
+    "normal.Tensor_Tensor": _RANDOM,
+    "normal.Tensor_float": _RANDOM,
+    "segment_reduce": _ON_HOST,
 }
 _COMPOSITE = "upstream takes it apart before a program is made"
 WITHOUT_CALL = {
@@ -53,22 +65,23 @@ CHOSEN: dict[str, Any] = {
     "_embedding_bag_forward_only": lambda call: call.tensors()[0].dtype == torch.float32,
     "convolution": lambda call: not call.args[6] and call.args[0].dtype != torch.int64,  # 6: transposed
     "index_put": lambda call: all(index is None or index.dtype != torch.bool for index in call.args[1]),
+    "linalg_matrix_exp": lambda call: call.tensors()[0].dtype != torch.bfloat16,  # of which the CPU makes NaNs
     "repeat_interleave.Tensor": lambda call: "output_size" in call.kwargs,
 }
 
 
-def lowered(name: str) -> bool:
-    """By a rule, as a view, as a pointwise op, or after it was taken apart."""
-    support, target = support_table(), overload(name)
-    entry = support.get(op_key(target))
-    if op_key(target) in RULES or is_view(target) or target in decomposition_table(support):
-        return True
-    return entry is not None and is_pointwise(entry)
-
-
-def with_rule() -> set[str]:
-    names = (key.removeprefix("aten.").removesuffix(".default") for key in RULES if key.startswith("aten."))
-    return {name for name in names if not overload(name)._schema.is_mutable} - set(WITHOUT_CALL)
+def programs() -> set[str]:
+    """Ops that are more than a formula, whose example calls are programs."""
+    adapted = {key for key, entry in ops.support().items() if entry["adaptor"]}
+    names = (
+        key.removeprefix("aten.").removesuffix(".default") for key in adapted | set(RULES) if key.startswith("aten.")
+    )
+    known = {name for name in names if name in example_calls() and "backward" not in name}
+    return (
+        {name for name in known if not overload(name)._schema.is_mutable and calls_of(name)}
+        - set(WITHOUT_CALL)
+        - set(NO_PROGRAM)
+    )
 
 
 def calls_of(name: str) -> list[Call]:

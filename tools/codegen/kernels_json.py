@@ -44,6 +44,10 @@ def _row(kernel: Kernel, parameters: dict[str, dict]) -> dict:
     row: dict = {
         "traits": sorted(kernel.traits),
         "inputs": inputs,
+        "optional_outputs": [
+            k for k, o in enumerate(o for o in kernel.operands if o.written) if o.optional and not o.repeat
+        ],
+        "combined_outputs": [k for k, o in enumerate(o for o in kernel.operands if o.written) if o.role == "inout"],
         "takes_program": any(o.role == "program" for o in kernel.operands),
         "program_if": kernel.program_if.name if kernel.program_if else None,
         "parameters": parameters,

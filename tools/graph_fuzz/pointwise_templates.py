@@ -30,12 +30,12 @@ def pointwise_ops_table() -> dict[str, dict]:
         for key, entry in ops.support().items()
         if entry["family"] == "pointwise"
         and not entry.get("adaptor")
-        and not _schema(key).is_mutable
+        and not schema_of(key).is_mutable
         and key not in LEFT_OUT
     }
 
 
-def _schema(key: str) -> torch.FunctionSchema:
+def schema_of(key: str) -> torch.FunctionSchema:
     _, name, overload = key.split(".")
     return getattr(getattr(torch.ops.aten, name), overload)._schema
 
@@ -54,7 +54,7 @@ def _scalar(g: Builder, name: str, kind: str) -> str:
 
 def _write(key: str) -> Template:
     _, name, overload = key.split(".")
-    schema, entry = _schema(key), pointwise_ops_table()[key]
+    schema, entry = schema_of(key), pointwise_ops_table()[key]
 
     def make(g: Builder) -> str | None:
         given: list[str] = []

@@ -73,11 +73,7 @@ def _decompose_once() -> None:
     general = capture.decompose
     latest: list[tuple[torch.export.ExportedProgram, set[str], torch.export.ExportedProgram]] = []  # taken apart
 
-    def decompose(
-        program: torch.export.ExportedProgram, support: Any = None, states: Collection[str] = ()
-    ) -> torch.export.ExportedProgram:
-        if support is not None:
-            return general(program, support, states)
+    def decompose(program: torch.export.ExportedProgram, states: Collection[str] = ()) -> torch.export.ExportedProgram:
         for given, written, found in latest:
             if given is program and written == set(states):
                 return _copied(found)

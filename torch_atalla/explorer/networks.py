@@ -88,7 +88,7 @@ def _lowered(path: str, *options: tuple[str, Any]) -> Lowered:
 
 def _lower(exported: torch.export.ExportedProgram, options: dict[str, Any]) -> Lowered:
     decomposed = decompose(exported)
-    captured = capture(exported, None, None, None, decomposed=decomposed, states=mutated_buffers(decomposed))
+    captured = capture(exported, decomposed=decomposed, states=mutated_buffers(decomposed))
     return lower_captured(captured, _options(options))
 
 

@@ -16,7 +16,7 @@ class ExportError(RuntimeError):
 
 
 class NotNativeError(Exception):
-    """Raised by a lowering rule for a node that it does not support. Reports show the text as the reason."""
+    """Raised for a node that cannot be lowered. Reports show the text as the reason."""
 
 
 @dataclass(frozen=True)

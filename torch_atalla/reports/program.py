@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_atalla.compiler.lower.shape.views import is_view
+from torch_atalla.compiler.lower.views import is_view
 from torch_atalla.loadable.file.graph import KEY, Graph, load_graph
 from torch_atalla.loadable.leaves import method_key
 

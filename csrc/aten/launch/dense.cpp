@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "aten/device/empty.h"
+#include "aten/launch/launch_recorder.h"
 
 namespace atalla::aten {
 namespace {
@@ -48,14 +49,14 @@ bool has_default_strides(const at::Tensor& t) {
 }
 
 bool are_dense(const at::Tensor& first, std::initializer_list<const at::Tensor*> others) {
-  if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
+  if (records() || !is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
   return std::ranges::all_of(others, [&](const at::Tensor* t) { return is_like(*t, first, t->scalar_type()); });
 }
 
 bool launch_dense(const PointwiseKernel& kernel, c10::ScalarType result, at::Tensor& out,
                   std::initializer_list<const at::Tensor*> inputs, const at::Scalar* alpha) {
   const at::Tensor& first = **inputs.begin();
-  if (!is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
+  if (records() || !is_contiguous_on_device(first) || first.dim() == 0 || first.numel() == 0) return false;
   const c10::ScalarType dtype = first.scalar_type();
   if (dtype == at::kBool || c10::isComplexType(dtype) || !kernel.takes(dtype)) return false;
   if (alpha != nullptr && !is_real(*alpha, dtype)) return false;

@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "aten/device/error.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 #include "runtime/stream/observer.h"
 
@@ -165,6 +166,24 @@ LaunchBuilder& LaunchBuilder::immediate(const at::Scalar& value, c10::ScalarType
   }
 }
 
+namespace {
+
+// Of a part of an iterator (for_each_part), the tensors are more than its elements.
+bool is_whole(at::TensorIteratorBase& iterator) {
+  const at::Tensor& out = iterator.tensor(0);
+  return iterator.numel() == out.numel() && out.dim() <= ATALLA_MAX_DIMS;
+}
+
+// The tensor's own dimensions, broadcast to those of the result.
+void broadcast_operand(atalla_operand& operand, const at::Tensor& t, at::IntArrayRef sizes) {
+  const at::Tensor wide = t.expand(sizes);
+  operand.ndim = static_cast<uint8_t>(sizes.size());
+  std::ranges::copy(sizes, operand.sizes);
+  std::ranges::copy(wide.strides(), operand.strides);
+}
+
+}  // namespace
+
 LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator) {
   const int ndim = iterator.ndim();
   const auto shape = iterator.shape();
@@ -173,6 +192,7 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
   TORCH_CHECK_NOT_IMPLEMENTED(kept <= ATALLA_MAX_DIMS, "atalla kernels take tensors of at most ", ATALLA_MAX_DIMS,
                               " dimensions, got ", kept);
   desc_.n_outputs = static_cast<uint8_t>(iterator.noutputs());
+  const bool records_whole = records() && is_whole(iterator);
   for (int i = 0; i < iterator.ntensors(); ++i) {
     atalla_operand& operand = next_operand();
     const c10::ScalarType dtype = iterator.dtype(i);
@@ -186,6 +206,10 @@ LaunchBuilder& LaunchBuilder::iterator_operands(at::TensorIteratorBase& iterator
       continue;
     }
     fill_operand(operand, iterator.data_ptr(i), dtype, kept);
+    if (records_whole) [[unlikely]] {
+      broadcast_operand(operand, iterator.tensor(i), iterator.tensor(0).sizes());
+      continue;
+    }
     // Strides come in bytes, multiples of the element's power of two: a division would cost more than all the rest.
     const int shift = std::countr_zero(c10::elementSize(dtype));
     const auto strides = iterator.strides(i);

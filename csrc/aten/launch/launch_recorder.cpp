@@ -24,9 +24,11 @@ LaunchRecorder::LaunchRecorder()
   stream_.set_recorder(this);
   runtime::set_current_stream(stream_);
   recorder = this;
+  alive_.fetch_add(1, std::memory_order_relaxed);
 }
 
 LaunchRecorder::~LaunchRecorder() {
+  alive_.fetch_sub(1, std::memory_order_relaxed);
   recorder = nullptr;
   runtime::set_current_stream(before_);
   stream_.set_recorder(nullptr);

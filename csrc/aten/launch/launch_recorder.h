@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The recorder collects the launches of an op instead of running them. The compiler lowers ops without a rule with it.
+// The recorder collects the launches of an op instead of running them. The compiler lowers ops with it.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,6 +47,9 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   [[noreturn]] static void refuse(const char* what);
 
  private:
+  friend bool records() noexcept;
+  static inline std::atomic<int> alive_{0};
+
   runtime::Stream& before_;
   runtime::Stream& stream_;
   std::vector<Block> blocks_;
@@ -53,8 +57,14 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   uint64_t drawn_ = 0;  // positions of the random sequence
 };
 
+// Whether the calling thread's launches are recorded. Their operands then have the tensors' own dimensions: which of
+// them could be joined to fewer depends on sizes that a program may leave open.
+inline bool records() noexcept {
+  return LaunchRecorder::alive_.load(std::memory_order_relaxed) != 0 && LaunchRecorder::current() != nullptr;
+}
+
 // True if an op may read elements to check them. A recorded program cannot; the kernels of such ops refuse only what
 // would be an access out of bounds.
-inline bool may_check_elements() noexcept { return LaunchRecorder::current() == nullptr; }
+inline bool may_check_elements() noexcept { return !records(); }
 
 }  // namespace atalla::aten

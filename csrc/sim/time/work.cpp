@@ -48,7 +48,8 @@ uint64_t macs_of(const KernelTraits& traits, const atalla_launch_desc& desc) {
   constexpr uint64_t kComplex = 4;  // products of real numbers in one of complex ones
   const bool complex = desc.compute_dtype == ATALLA_C64 || desc.compute_dtype == ATALLA_C128;
   if (traits.product) return bounded_product(bounded_product(elements(out), product_terms(a)), complex ? kComplex : 1);
-  if (traits.convolution) return bounded_product(bounded_product(elements(out), window_terms(b, a.ndim)), complex ? kComplex : 1);
+  if (traits.convolution)
+    return bounded_product(bounded_product(elements(out), window_terms(b, a.ndim)), complex ? kComplex : 1);
   return 0;
 }
 

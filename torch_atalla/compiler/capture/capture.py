@@ -20,7 +20,6 @@ from torch_atalla.loadable.leaves import Leaf
 
 from ..program.layouts import same_layout
 from ..program.sizes import Symbols
-from ..program.support import SupportTable, support_table
 from .assertions import assert_on_tensors
 from .bounded import RESULT_SIZES, bound_sizes
 from .decompositions import decomposition_table, without_python_kernels
@@ -136,15 +135,12 @@ def _without_devices(program: torch.export.ExportedProgram) -> torch.export.Expo
     return changed
 
 
-def decompose(
-    program: torch.export.ExportedProgram, support: SupportTable | None = None, states: Collection[str] = ()
-) -> torch.export.ExportedProgram:
+def decompose(program: torch.export.ExportedProgram, states: Collection[str] = ()) -> torch.export.ExportedProgram:
     """Taken apart to the ops that lowering knows, without mutation. states: as `capture` takes them."""
     _check_dense(program)
-    support = support_table() if support is None else support
-    table = decomposition_table(support)
+    table = decomposition_table()
     try:
-        with torch.no_grad(), without_python_kernels(support), warnings.catch_warnings():
+        with torch.no_grad(), without_python_kernels(), warnings.catch_warnings():
             # torch.export copies a LeafSpec in there, which torch's pytree deprecates.
             warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
             whole = with_known_numbers(program, states)
@@ -203,7 +199,6 @@ def capture(
     program: torch.export.ExportedProgram | torch.nn.Module,
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
-    support: SupportTable | None = None,
     *,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
@@ -218,7 +213,7 @@ def capture(
     """
     program = export_module(program, args, kwargs)
     if decomposed is None:
-        decomposed = decompose(program, support, states)
+        decomposed = decompose(program, states)
     index_by_elements(decomposed.graph)
     assert_on_tensors(decomposed.graph)
     bound_sizes(decomposed)

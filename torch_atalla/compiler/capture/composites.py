@@ -4,8 +4,7 @@ decompositions are others, and would give other last bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import inf, log, pi, prod
+from math import inf, prod
 from typing import Any
 
 import torch
@@ -75,16 +74,6 @@ def _differ(a: int, b: int) -> bool:
     return statically_known_true(a != b)
 
 
-def addr(
-    self: torch.Tensor, vec1: torch.Tensor, vec2: torch.Tensor, *, beta: float = 1, alpha: float = 1
-) -> torch.Tensor:
-    outer = vec1.reshape(-1, 1) * vec2
-    outer = outer if alpha == 1 else outer * alpha
-    if beta == 0:
-        return outer
-    return (self if beta == 1 else self * beta) + outer
-
-
 def affine_grid_generator(theta: torch.Tensor, size: list[int], align_corners: bool) -> torch.Tensor:
     n, _, *image = size
 
@@ -104,13 +93,6 @@ def affine_grid_generator(theta: torch.Tensor, size: list[int], align_corners: b
     return grid.view(n, *image, len(image))
 
 
-def channel_shuffle(self: torch.Tensor, groups: int) -> torch.Tensor:
-    """In the memory format of the input, which upstream's kernels keep and its decomposition does not."""
-    channels = self.shape[1]
-    shuffled = self.unflatten(1, (groups, channels // groups)).transpose(1, 2).reshape(self.shape)
-    return shuffled.contiguous(memory_format=suggest_memory_format(self))
-
-
 def resize_as(
     self: torch.Tensor, the_template: torch.Tensor, *, memory_format: torch.memory_format | None = None
 ) -> torch.Tensor:
@@ -128,7 +110,7 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     is_one_product = weight.requires_grad or (
         since("2.15") and any(statically_known_true(size == 1) for size in input.shape) and _has_one_run_of_rows(input)
     )
-    if input.ndim == 2 or input.is_contiguous() or (bias is None and is_one_product):
+    if input.ndim == 2 or input.is_contiguous():
         return NotImplemented
     if is_one_product:
         *batch, columns = input.shape
@@ -144,47 +126,9 @@ def _has_one_run_of_rows(x: torch.Tensor) -> bool:
     return all(statically_known_true(stride == size * inner) for (_, stride), (size, inner) in zip(rows, rows[1:]))
 
 
-def mvlgamma(self: torch.Tensor, p: int) -> torch.Tensor:
-    """Rounded to the result's dtype after every op."""
-    dtype = self.dtype if self.is_floating_point() else torch.get_default_dtype()
-    steps = torch.arange(-p * 0.5 + 0.5, 0.5, 0.5, dtype=dtype, device=self.device)
-    return (steps + self.unsqueeze(-1)).lgamma().sum(-1) + p * (p - 1) * (log(pi) * 0.25)
-
-
-def soft_margin_loss(self: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
-    """Rounded to the dtype of `self` after every op. reduction: 0 none, 1 mean, 2 sum."""
-    loss = ((-self) * target).to(self.dtype).exp().log1p()
-    return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
-
-
-def soft_margin_loss_backward(
-    grad_output: torch.Tensor, self: torch.Tensor, target: torch.Tensor, reduction: int
-) -> torch.Tensor:
-    """Rounded to the dtype of `self` after every op, in the order of upstream's kernel: target z (-1 / n) / (1 + z)."""
-    z = ((-target) * self).to(self.dtype).exp()
-    factor = -1.0 / self.numel() if reduction == 1 and self.numel() > 0 else -1.0
-    return ((target * z).to(self.dtype) * factor) / (z + 1) * grad_output
-
-
 def upsample(packet: Any, *args: Any) -> torch.Tensor:
     """The overload `vec` of an op that resizes images, for a dynamic size: upstream's kernel in C++ takes numbers
     only. args: the input, the size or None, then `align_corners` if the op has it, and the factors or None."""
     input, size, *align, factors = args  # noqa: A001 (upstream's name)
     size = upsample_compute_output_size(input.shape, size, factors)
     return packet.default(input, size, *align, *(factors or [None] * len(size)))
-
-
-def of_contiguous_input(op: torch._ops.OpOverload, *, formats: bool = False) -> Callable:
-    """The op gives a contiguous result, where upstream's meta functions keep strides; `formats`: unless its input is
-    channels-last. The same of a contiguous input has the same bits."""
-
-    def taken_apart(input: torch.Tensor, *args: Any) -> Any:  # noqa: A002 (upstream's name)
-        return NotImplemented if keeps_format(input, formats) else op(input.contiguous(), *args)
-
-    return taken_apart
-
-
-def keeps_format(input: torch.Tensor, formats: bool) -> bool:  # noqa: A002 (upstream's name)
-    """Whether it is contiguous or, if `formats`, channels-last."""
-    kept = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(input.ndim, []) if formats else []
-    return any(input.is_contiguous(memory_format=memory) for memory in [torch.contiguous_format, *kept])

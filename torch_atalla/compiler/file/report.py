@@ -12,7 +12,7 @@ import torch
 from torch_atalla.loadable.host_call import Segment
 from torch_atalla.loadable.report import LoadableReport, OpCoverage, SegmentReport
 
-from ..lower.shape.views import is_view
+from ..lower.views import is_view
 from ..program.ir import BufferKind, HostCall, Launch
 from ..program.support import qualified_name
 from ..targets.functional.pipeline import Compiled

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +13,29 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..capture.capture import Captured, Constant, check_dtype
-from ..lower.context import LoweringContext, Value
+from ..lower.context import LoweringContext
 from ..lower.node import lower_node
+from ..lower.recording import Trace
+from ..lower.value import Value
 from ..program.ir import KEPT, BufferKind, LinearProgram, Port
 from ..program.layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
 from ..program.sizes import is_symbolic, lowering_with, size_of_data
-from ..program.support import SupportTable, qualified_name
+from ..program.support import qualified_name
 from .partition import Partition, Segment, size_nodes
 from .segments import encode_segment
 
 
 def linearize(
-    captured: Captured, partition: Partition, support: SupportTable, *, keep_strides: bool = False
+    captured: Captured,
+    partition: Partition,
+    *,
+    keep_strides: bool = False,
+    traces: dict[Hashable, Trace] | None = None,
 ) -> LinearProgram:
-    """keep_strides: every value has the strides that it has in the exported program, not only inputs and results."""
+    """keep_strides: every value has the strides that it has in the exported program, not only inputs and results.
+    traces: recordings that partition made."""
     program = LinearProgram()
-    ctx = LoweringContext(support, program, keep_strides=keep_strides)
+    ctx = LoweringContext(program, keep_strides=keep_strides, traces=traces)
     with lowering_with(captured.symbols):
         values = _placeholders(captured, ctx)
         places = _places(captured, values)
@@ -62,7 +70,7 @@ def linearize(
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     try:
         return lower_node(ctx, node, values)
-    except NotNativeError as error:  # the partitioner asked the same rule, about the exported layouts
+    except NotNativeError as error:  # the partitioner lowered it, in the exported layouts
         raise ExportError(
             f"node {node.name} ({qualified_name(node.target)}): {error}, for the layouts that passes gave to its "
             'inputs; use optimize="exact", and please report this'

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Native and fallback segments, with a reason for every node that is not native.
 
-Whether a node is native is asked of its lowering rule itself, on a scratch program: there is no second list that could
-disagree. (torch.fx's CapabilityBasedPartitioner groups nodes into submodules; what a linear program needs is an order
-with few changes of side, which is a stable list schedule.)
+A node is native if it can be lowered, which is tried on a scratch program: there is no second list that could disagree.
+(torch.fx's CapabilityBasedPartitioner groups nodes into submodules; what a linear program needs is an order with few
+changes of side, which is a stable list schedule.)
 """
 
 from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +23,12 @@ from ..capture.capture import Captured
 from ..capture.triton_kernels import triton_kernel
 from ..lower.context import LoweringContext
 from ..lower.node import lower_node
+from ..lower.recording import Trace
 from ..program.ir import BufferKind, LinearProgram
 from ..program.layouts import exact_meta
 from ..program.random_nodes import draws
 from ..program.sizes import Symbols, is_symbolic, lowering_with, to_size
-from ..program.support import SupportTable, qualified_name
+from ..program.support import qualified_name
 
 _PYTORCH = os.path.dirname(torch.__file__)
 
@@ -53,13 +55,14 @@ class Partition:
         return "\n".join(lines + [f"not native: {op}" for op in self.unsupported])
 
 
-def partition(captured: Captured, support: SupportTable) -> Partition:
+def partition(captured: Captured, traces: dict[Hashable, Trace] | None = None) -> Partition:
+    """traces: recordings of nodes, which linearize takes as well."""
     reasons: dict[torch.fx.Node, str] = {}
     sizes = size_nodes(captured)
     nodes = [node for node in captured.graph.nodes if node.op == "call_function" and node not in sizes]
     for node in nodes:
         with lowering_with(captured.symbols):
-            reason = _reason(node, support)
+            reason = _reason(node, traces)
         if reason is not None:
             reasons[node] = reason
     for node in nodes:
@@ -100,14 +103,14 @@ def _handles_tensors(node: torch.fx.Node) -> bool:
     return any(isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(values))
 
 
-def _reason(node: torch.fx.Node, support: SupportTable) -> str | None:
-    """Why the node's rule declines it; None when it lowers."""
+def _reason(node: torch.fx.Node, traces: dict[Hashable, Trace] | None) -> str | None:
+    """Why the node cannot be lowered; None if it can."""
     if _is_getitem(node):
         return None
     if (kernel := triton_kernel(node)) is not None:
         return f"launches the Triton kernel {kernel} with sizes that differ from call to call"
     program = LinearProgram()
-    ctx = LoweringContext(support, program)
+    ctx = LoweringContext(program, traces=traces)
 
     def value_of(val: Any) -> Any:
         if isinstance(val, (tuple, list)):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What lowering rules work with: values over buffers, new values, launches."""
+"""What lowering works with: new values, launches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -14,58 +13,22 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError
 
 from ..program import kernels
-from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand
+from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram
 from ..program.layouts import dense_meta, is_contiguous, is_dense, layout_of, merged, span
 from ..program.sizes import is_symbolic, not_negative, to_bytes, to_size
-from ..program.support import SupportTable
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor: a buffer, and a meta tensor whose sizes, strides and storage offset say which part of it.
-
-    Upstream's own view ops run on the meta tensor, so that no view rule is written twice.
-    """
-
-    buffer: int
-    meta: torch.Tensor
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.meta.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.meta.shape)
-
-    @property
-    def ndim(self) -> int:
-        return self.meta.ndim
-
-    def operand(self) -> Operand:
-        meta = self.meta
-        sizes, strides = tuple(map(to_size, meta.shape)), tuple(map(to_size, meta.stride()))
-        offset = to_size(meta.storage_offset()) * meta.dtype.itemsize
-        return Operand(self.buffer, offset, sizes, strides, meta.dtype)
-
-    def view(self, meta: torch.Tensor) -> Value:
-        return Value(self.buffer, meta)
-
-    def expand(self, sizes: tuple[int, ...]) -> Value:
-        if tuple(map(to_size, sizes)) == self.operand().sizes:
-            return self  # upstream's function would add conditions on symbolic sizes
-        return self.view(self.meta.expand(sizes))
-
-    def unsqueeze(self, dim: int) -> Value:
-        return self.view(self.meta.unsqueeze(dim))
+from .recording import Trace
+from .value import Value
 
 
 class LoweringContext:
     """Collects buffers and launches of the node under way."""
 
-    def __init__(self, support: SupportTable, program: LinearProgram, *, keep_strides: bool = False):
-        self.support = support
+    def __init__(
+        self, program: LinearProgram, *, keep_strides: bool = False, traces: dict[Hashable, Trace] | None = None
+    ) -> None:
+        """traces: recordings of this graph's nodes, to which those that are made are added."""
         self.program = program
+        self.traces = {} if traces is None else traces
         self.keep_strides = keep_strides  # every value gets the strides that it has in the exported program
         self.node = ""
 
@@ -127,7 +90,7 @@ class LoweringContext:
         self.launch("copy", [out], [source.expand(out.shape)], out.dtype)
 
     def fill(self, out: Value, value: bool | int | float) -> None:
-        self.launch("fill", [out], [immediate(value, out.dtype)], out.dtype)
+        self.launch("fill", [out], [Immediate(value, out.dtype)], out.dtype)
 
     def with_strides(self, value: Value, meta: torch.Tensor) -> Value:
         """The value in the layout of `meta`, which has no gaps: as it is, or copied."""
@@ -176,16 +139,3 @@ def _as_float(value: Any) -> float:
 
 def _as_operand(value: Value | Immediate | None) -> AnyOperand:
     return value.operand() if isinstance(value, Value) else value
-
-
-def immediate(value: Any, dtype: torch.dtype | None = None) -> Immediate:
-    """A Python number as an operand; without a dtype in the one that type promotion takes it for."""
-    if isinstance(value, torch.SymInt):
-        value = to_size(value)
-    if is_symbolic(value):
-        raise NotNativeError("a floating-point number depends on a dynamic size")
-    if not isinstance(value, (bool, int, float)):
-        raise NotNativeError(f"a scalar of type {type(value).__name__} is not taken")
-    if dtype is None:
-        dtype = torch.bool if isinstance(value, bool) else torch.int64 if isinstance(value, int) else torch.float64
-    return Immediate(value, dtype)

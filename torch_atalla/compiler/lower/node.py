@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lowers one node: by its own rule, as a view, as a pointwise op of the support table, or by what eager mode launches
-for it."""
+"""Lowers one node: by its own rule, as a view, or to what eager mode launches for it."""
 
 from __future__ import annotations
 
@@ -15,13 +14,12 @@ from torch_atalla.loadable.errors import ExportError, NotNativeError
 from ..program.layouts import is_dense, layout_of
 from ..program.sizes import simplified, size_of_data, to_size
 from ..program.support import op_key, qualified_name
-from .context import LoweringContext, Value
-from .pointwise.pointwise import is_pointwise, lower_pointwise
+from .context import LoweringContext
 from .recorded import lower_recorded
 from .registry import RULES, RegisteredRule, bind
-from .shape.views import STORAGE_VIEWS, is_view, lower_getitem, lower_view, seen_in_memory
+from .value import Value
+from .views import STORAGE_VIEWS, is_view, lower_getitem, lower_view, seen_in_memory
 
-NO_RULE = "no rule"
 _READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
 
 
@@ -71,32 +69,23 @@ def _same_sizes(found: tuple[int, ...], exported: tuple[int, ...]) -> bool:
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
     """A rule that declines leaves the node to the recording; its reason is then the one that counts."""
     arguments = bind(node, values)
-    if node.target in STORAGE_VIEWS:
+    target: Any = node.target
+    if target in STORAGE_VIEWS:
         arguments = seen_in_memory(ctx, node, arguments)
+    rule = RULES.get(op_key(target))
+    if rule is None:
+        return lower_view(ctx, node, arguments) if is_view(target) else lower_recorded(ctx, node, arguments)
     program = ctx.program
     instructions, buffers = len(program.instructions), len(program.buffers)
     try:
-        return _lower_by_rule(ctx, node, arguments)
+        _check_dtypes(node, rule)
+        return rule.rule(ctx, node, **arguments)
     except NotNativeError as declined:
         del program.instructions[instructions:], program.buffers[buffers:]
         try:
             return lower_recorded(ctx, node, arguments)
-        except NotNativeError as error:
-            raise (error if str(declined) == NO_RULE else declined) from None
-
-
-def _lower_by_rule(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
-    target: Any = node.target
-    key = op_key(target)
-    if key in RULES:
-        _check_dtypes(node, RULES[key])
-        return RULES[key].rule(ctx, node, **arguments)
-    if is_view(target):
-        return lower_view(ctx, node, arguments)
-    entry = ctx.support.get(key)
-    if entry is not None and is_pointwise(entry):
-        return lower_pointwise(ctx, node, entry, arguments)
-    raise NotNativeError(NO_RULE)
+        except NotNativeError:
+            raise declined from None
 
 
 def _results(node: torch.fx.Node) -> list[torch.Tensor]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations_with_replacement, islice, product
 from math import prod
@@ -17,10 +19,11 @@ from torch_atalla.loadable.errors import NotNativeError
 from ..program.assignment import Assignment
 from ..program.kernels import contract, replace_parameters, unpack
 from ..program.sizes import Size, Symbols, current_symbols, expression_of, is_symbolic, make_size, to_size
-from .context import Value
-from .recording import Recorded, Trace, record
+from .recording import Recorded, RefusedError, Trace, record
+from .value import Value
 
 _SAMPLES = 8  # for one symbol; each further one adds half as many
+_LEAST = 3
 _TRIES = 4096
 
 
@@ -32,19 +35,35 @@ def record_for_all_sizes(node: torch.fx.Node, arguments: dict[str, Any]) -> Trac
     if symbols is None or any(is_symbolic(leaf) and not isinstance(leaf, torch.SymInt) for leaf in leaves):
         raise NotNativeError("a number depends on a dynamic size")
     used = _used(symbols, leaves)
-    samples = _samples(symbols, used)
-    traces = [record(node.target, arguments, _number(sample, symbols)) for sample in samples]
+    samples, traces = _recordings(node, arguments, symbols, _samples(symbols, used, leaves))
     if traces[0].drawn and not symbols.bounded:
         raise NotNativeError("draws random numbers for a size without upper bound; expected Dim(..., max=...)")
     traces = [_draws_as(trace, traces[0]) for trace in traces]
     flat = [pytree.tree_flatten(trace) for trace in traces]
     if any(spec != flat[0][1] for _, spec in flat):
         raise NotNativeError("eager mode launches other kernels for other sizes")
-    results = pytree.tree_leaves(node.meta["val"])
-    fit = _Fit(samples, _atoms([*leaves, *(item for item in results if isinstance(item, torch.Tensor))]))
+    fit = _Fit(samples, list(dict.fromkeys([*_atoms(_tensors(node)), *_atoms(leaves)])))
     joined = [fit.joined(column) for column in zip(*(numbers for numbers, _ in flat), strict=True)]
-    _exclude_nothing(symbols, used, results)
-    return pytree.tree_unflatten(joined, flat[0][1])
+    trace = pytree.tree_unflatten(joined, flat[0][1])
+    _exclude_nothing(node, arguments, symbols, used, trace)
+    return trace
+
+
+def _recordings(
+    node: torch.fx.Node, arguments: dict[str, Any], symbols: Symbols, samples: Sequence[Assignment]
+) -> tuple[list[Assignment], list[Trace]]:
+    """Of the planned sizes, which come first, and of the others but those that eager mode refuses."""
+    found = [(samples[0], record(node.target, arguments, _number(samples[0], symbols)))]
+    for sample in samples[1:]:
+        with suppress(RefusedError):
+            found.append((sample, record(node.target, arguments, _number(sample, symbols))))
+    if len(found) < min(len(samples), _LEAST):
+        raise NotNativeError("eager mode refuses most of the sizes")
+    return [sample for sample, _ in found], [trace for _, trace in found]
+
+
+def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
+    return [item for item in pytree.tree_leaves(node.meta["val"]) if isinstance(item, torch.Tensor)]
 
 
 def _number(sample: Assignment, symbols: Symbols) -> Any:
@@ -60,9 +79,12 @@ def _used(symbols: Symbols, leaves: list[Any]) -> list[int]:
     return [i for i, symbol in enumerate(symbols.symbols) if symbol.symbol in free]
 
 
-def _samples(symbols: Symbols, used: list[int]) -> list[Assignment]:
+def _samples(symbols: Symbols, used: list[int], leaves: list[Any]) -> list[Assignment]:
     """The planning assignment, and others that the conditions allow. Sizes of 0 and 1 count only where no others are
     possible: eager mode has launches of its own for them, and those for larger sizes give the same."""
+    given = [size for leaf in leaves if isinstance(leaf, Value) for size in leaf.operand().sizes]
+    narrow = {symbol.symbol for symbol in symbols.symbols if symbol.max == 2}
+    sizes = {size.expr for size in given if isinstance(size, Size) and size > 1 and not size.expr.free_symbols & narrow}
     planned = tuple(symbol.value for symbol in symbols.symbols)
     pools = [_pool(symbol.min, symbol.max, symbol.value) for symbol in (symbols.symbols[i] for i in used)]
     wanted = _SAMPLES * (len(used) + 1) // 2
@@ -70,19 +92,24 @@ def _samples(symbols: Symbols, used: list[int]) -> list[Assignment]:
     drawing = random.Random(0)
     choices = list(product(*pools)) if few else [tuple(map(drawing.choice, pools)) for _ in range(_TRIES)]
     drawing.shuffle(choices)
+    choices.insert(0, tuple(pool[0] for pool in pools))
 
     def allowed() -> Any:
         for values in choices:
             chosen = dict(zip(used, values))
             every = tuple(chosen.get(i, value) for i, value in enumerate(planned))
             if every != planned and symbols.allow(every):
-                yield every
+                sample = Assignment(symbols, every)
+                if all(sample.evaluate(size) > 1 for size in sizes):
+                    yield sample
 
-    return [Assignment(symbols, values) for values in (planned, *islice(allowed(), wanted - 1))]
+    return [Assignment(symbols, planned), *islice(allowed(), wanted - 1)]
 
 
 def _pool(low: int, high: int, value: int) -> list[int]:
-    low = min(max(low, 2), high)
+    least, low = low, min(max(low, 2), high)
+    if low == high and least < low:
+        return [least, low]  # a number that follows the size must not look like a constant
     near = {*range(low, min(high, low + 63) + 1)}
     far = {value * factor + step for factor in (1, 2, 5) for step in (0, 1, 3)}
     return sorted(near | {size for size in far if low <= size <= high} | ({high} if high <= value else set()))
@@ -161,13 +188,30 @@ def _line(of: list[int], values: tuple[int, ...]) -> tuple[int, int] | None:
     return (a, b) if rest == 0 and all(a * x + b == value for x, value in zip(of, values)) else None
 
 
-def _exclude_nothing(symbols: Symbols, used: list[int], results: list[Any]) -> None:
-    """An empty argument leaves nothing to compute if the results are empty too. Otherwise the program refuses it,
-    since eager mode may launch something else."""
+def _exclude_nothing(
+    node: torch.fx.Node, arguments: dict[str, Any], symbols: Symbols, used: list[int], trace: Trace
+) -> None:
+    """An empty argument leaves nothing to compute if the results are empty too. Otherwise the program takes it only if
+    eager mode does, and if index maps tell what the kernels compute from nothing: eager mode may launch others."""
     import sympy
 
-    counts = [expression_of(to_size(item.numel())) for item in results if isinstance(item, torch.Tensor)]
+    counts = [expression_of(to_size(result.numel())) for result in _tensors(node)]
     for i in used:
         symbol = symbols.symbols[i]
-        if symbol.min == 0 and any(count.xreplace({symbol.symbol: sympy.Integer(0)}) != 0 for count in counts):
+        empty = tuple(0 if k == i else other.value for k, other in enumerate(symbols.symbols))
+        if symbol.min > 0 or not symbols.allow(empty):
+            continue
+        if all(count.xreplace({symbol.symbol: sympy.Integer(0)}) == 0 for count in counts):
+            continue
+        if not all(contract(launch.kernel).maps for launch in trace.launches) or _refuses(
+            node, arguments, symbols, empty
+        ):
             symbols.symbols[i] = replace(symbol, min=1)
+
+
+def _refuses(node: torch.fx.Node, arguments: dict[str, Any], symbols: Symbols, values: tuple[int, ...]) -> bool:
+    try:
+        record(node.target, arguments, _number(Assignment(symbols, values), symbols))
+    except RefusedError:
+        return True
+    return False

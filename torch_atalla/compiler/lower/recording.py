@@ -13,9 +13,14 @@ from torch.utils import _pytree as pytree
 from torch_atalla.driver.dtypes import DTYPES
 from torch_atalla.loadable.errors import NotNativeError
 
-from .context import Value
+from ..program.kernels import contract, pack, unpack
+from .value import Value
 
 NO_KERNEL = "no native kernel"
+
+
+class RefusedError(NotNativeError):
+    """Eager mode refuses the arguments, or has no kernel for them."""
 
 
 class Block(str):
@@ -54,7 +59,7 @@ class Trace(NamedTuple):
     """All launches of an op. `arguments` are the blocks of its tensors, in order, without those of empty tensors."""
 
     launches: list[Recorded]
-    blocks: dict[str, tuple[int, bytes | None]]  # bytes, and what the host wrote there
+    blocks: dict[str, tuple[int, bytes | None]]  # but those of arguments: bytes, and what the host wrote there
     arguments: list[Block]
     results: Any  # places, as the op returns tensors
     drawn: int  # positions of the random sequence
@@ -75,13 +80,15 @@ def record(target: Any, arguments: dict[str, Any], number: Callable[[Any], int] 
     except Exception as error:
         native = torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "PrivateUse1")
         text = str(error).strip().splitlines()
-        raise NotNativeError(text[0] if native and text else NO_KERNEL) from None
+        raise RefusedError(text[0] if native and text else NO_KERNEL) from None
     result, launches, blocks, drawn = outcome
     names = _Names(blocks)
+    arguments_blocks = [names.of(address)[0] for address in given]
+    made = {names.of(begin)[0]: (nbytes, content) for begin, nbytes, content in blocks}
     return Trace(
         [_recorded(names, *launch) for launch in launches],
-        {names.of(begin)[0]: (nbytes, content) for begin, nbytes, content in blocks},
-        [names.of(address)[0] for address in given],
+        {name: block for name, block in made.items() if name not in arguments_blocks},
+        arguments_blocks,
         pytree.tree_map(names.result, tuple(result) if isinstance(result, list) else result),
         drawn,
     )
@@ -150,7 +157,19 @@ def _recorded(
 ) -> Recorded:
     seen: Any = [names.operand(operand) for operand in operands]
     outputs, inputs = tuple(seen[:n_outputs]), tuple(seen[n_outputs:])
-    return Recorded(_kernel_names()[kernel], outputs, inputs, DTYPES[compute], _given(iparams), _given(fparams))
+    name, dtype = _kernel_names()[kernel], DTYPES[compute]
+    if "formula" in contract(name).traits:
+        iparams = _without_presence(name, dtype, iparams, fparams)
+    return Recorded(name, outputs, inputs, dtype, _given(iparams), _given(fparams))
+
+
+def _without_presence(kernel: str, dtype: torch.dtype, iparams: Sequence, fparams: Sequence) -> Sequence:
+    """Without the word, the last one, that says which scalars of a formula are given, if a launch always has them."""
+    parameters = contract(kernel).parameters
+    if any(parameter.present is not None for parameter in parameters.values()):
+        return iparams
+    short = pack(kernel, dtype, {name: unpack(kernel, dtype, name, iparams, fparams) for name in parameters})[0]
+    return short if short == _given(iparams[:-1]) else iparams
 
 
 def _given(parameters: Sequence) -> tuple:

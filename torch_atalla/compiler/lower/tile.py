@@ -13,8 +13,9 @@ from torch_atalla.loadable.errors import NotNativeError
 from ..program.ir import BufferKind, Launch, Operand
 from ..program.layouts import exact_meta, layout_of, span
 from ..tile.launch import LoadedProgram, named
-from .context import LoweringContext, Value
+from .context import LoweringContext
 from .registry import lowers
+from .value import Value
 
 aten = torch.ops.aten
 _NEW = {

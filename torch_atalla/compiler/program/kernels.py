@@ -54,6 +54,8 @@ class Contract:
 
     traits: frozenset[str] = frozenset()
     inputs: tuple[str, ...] = ()  # without those of any number, and the program
+    optional_outputs: frozenset[int] = frozenset()  # by position
+    combined_outputs: frozenset[int] = frozenset()  # whose elements the kernel reads or keeps
     takes_program: bool = False
     program_if: str | None = None  # the parameter that says whether a launch has a program
     parameters: dict[str, Parameter] = field(default_factory=dict)
@@ -73,6 +75,8 @@ def _table() -> dict[str, Contract]:
         name: Contract(
             frozenset(row["traits"]),
             tuple(row["inputs"]),
+            frozenset(row["optional_outputs"]),
+            frozenset(row["combined_outputs"]),
             row["takes_program"],
             row["program_if"],
             {key: Parameter(**{name: plain(x) for name, x in p.items()}) for key, p in row["parameters"].items()},

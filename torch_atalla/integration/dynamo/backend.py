@@ -11,7 +11,6 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from torch_atalla.compiler.capture.decompositions import eager_decompositions, without_python_kernels
-from torch_atalla.compiler.program.support import support_table
 
 from .current_device import guard_if_unnamed, name_devices
 from .debug import hints
@@ -52,7 +51,6 @@ def atalla(
         fixed = metadata.static_input_indices or () if metadata is not None else ()
         return Replayed(compiled, fixed, device)
 
-    support = support_table()
     compile_aot = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -61,7 +59,7 @@ def atalla(
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with without_python_kernels(support, composites=True):
+    with without_python_kernels(composites=True):
         function = compile_aot(graph_module, list(example_inputs))
     # AOTAutograd marks all our functions as boxed; the accuracy minifier would then call them with a list.
     if not isinstance(graph_module, torch._dynamo.utils.GmWrapper) and hasattr(function, "_boxed_call"):

@@ -18,7 +18,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from torch_atalla.compiler.capture.decompositions import eager_decompositions, without_python_kernels
-from torch_atalla.compiler.program.support import support_table
 
 _OPS = "torch._higher_order_ops.flex_attention"
 # Backward op: number of arguments before the captured tensors, and of results before their gradients.
@@ -81,7 +80,7 @@ def _inline(graph_module: torch.fx.GraphModule, node: torch.fx.Node, reference: 
     for number, source in enumerate(given):
         if source in wanted:  # the reference computes no gradients of other tensors
             examples[number] = examples[number].detach().requires_grad_()
-    with mode or torch._subclasses.FakeTensorMode(), without_python_kernels(support_table(), composites=True):
+    with mode or torch._subclasses.FakeTensorMode(), without_python_kernels(composites=True):
         table: dict[Any, Callable[..., Any]] = {
             **eager_decompositions(),
             torch.ops.flex_lib.zeros_and_scatter.default: _zeros_and_scatter,

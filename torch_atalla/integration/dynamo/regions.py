@@ -16,7 +16,7 @@ import torch
 
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
 from torch_atalla.compiler.linearize.partition import segments_of
-from torch_atalla.compiler.lower.shape.views import STORAGE_VIEWS, is_view
+from torch_atalla.compiler.lower.views import STORAGE_VIEWS, is_view
 from torch_atalla.driver.dtypes import CODES
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
-from torch_atalla.compiler.lower.shape.views import STORAGE_VIEWS
+from torch_atalla.compiler.lower.views import STORAGE_VIEWS
 
 from .regions import Node, is_free, may_be_input
 

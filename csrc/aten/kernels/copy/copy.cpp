@@ -12,6 +12,7 @@
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/kernels/copy/copy_foreign.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/capture.h"
 
@@ -219,7 +220,7 @@ void device_copy(const Tensor& src, const Tensor& dst) {
                               " is not supported on the atalla device");
   // One range of elements on either side: an iterator would find nothing else. It tells of an overlap.
   const bool ranges = same || (src.is_contiguous() && dst.is_contiguous() && src.sizes() == dst.sizes());
-  if (ranges && src.numel() != 0 && src.device() == dst.device() && !dst.is_alias_of(src)) {
+  if (ranges && !records() && src.numel() != 0 && src.device() == dst.device() && !dst.is_alias_of(src)) {
     return LaunchBuilder(kCopy, *to)
         .output_elements(dst.mutable_data_ptr(), *to, dst.numel())
         .elements(src.const_data_ptr(), *from, src.numel())

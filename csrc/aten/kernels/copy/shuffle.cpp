@@ -3,6 +3,7 @@
 // Reordering elements along dimensions: one launch, whatever the number of dimensions.
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/PixelShuffle.h>
+#include <c10/util/safe_numerics.h>
 
 #include "aten/device/copy.h"
 #include "aten/kernels/adaptor.h"
@@ -37,7 +38,8 @@ Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
   auto format = self.suggest_memory_format();
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(dims[i]);
-    total[dim] = (total[dim] + shifts[i] % size) % size;
+    int64_t sum = 0;  // which the kernel takes modulo the size
+    total[dim] = c10::add_overflows(total[dim], shifts[i], &sum) ? total[dim] % size + shifts[i] % size : sum;
     if (shifts[i] % size == 0) format = MemoryFormat::Contiguous;  // upstream joins it with an empty slice
   }
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), format);

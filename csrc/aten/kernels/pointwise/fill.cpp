@@ -2,6 +2,7 @@
 #include "aten/dispatch/emulated_dtypes.h"
 #include "aten/kernels/copy/copy_foreign.h"
 #include "aten/kernels/pointwise/scalar_check.h"
+#include "aten/launch/launch_recorder.h"
 
 namespace atalla::aten {
 
@@ -23,7 +24,7 @@ Tensor& fill_scalar(Tensor& self, const Scalar& given) {
   }
   TORCH_CHECK_NOT_IMPLEMENTED(on_chip(dtype), "fill_ of dtype ", dtype, " is not supported on the atalla device");
   const ScalarType immediate_dtype = c10::isComplexType(dtype) ? c10::kComplexDouble : wide_dtype(value, dtype);
-  if (self.is_non_overlapping_and_dense()) {
+  if (self.is_non_overlapping_and_dense() && !records()) {
     LaunchBuilder(kFill, dtype)
         .output_elements(self.mutable_data_ptr(), dtype, self.numel())
         .immediate(value, immediate_dtype)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured
-from ...lower.matrix.gemm import ACTIVATION_KEY
+from ...lower.recorded import ACTIVATION_KEY
 from ..pass_result import PassResult
 
 aten = torch.ops.aten
@@ -32,6 +32,8 @@ def fuse_epilogue(captured: Captured) -> PassResult:
             continue
         if product.meta["val"].dtype != node.meta["val"].dtype or not node.meta["val"].is_floating_point():
             continue
+        if any(0 in arg.meta["val"].shape for arg in product.all_input_nodes):
+            continue  # eager mode launches no product
         product.meta[ACTIVATION_KEY] = activation
         node.replace_all_uses_with(product)
         captured.graph.erase_node(node)

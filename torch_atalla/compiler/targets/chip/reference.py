@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...capture.stable_order import STABLE
-from ...lower.matrix.gemm import ACTIVATION_KEY
+from ...lower.recorded import ACTIVATION_KEY
 
 aten = torch.ops.aten
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from torch_atalla.loadable.errors import ExportError, UnsupportedOpsError
 from ...capture.capture import Captured, capture
 from ...linearize.linearize import linearize
 from ...linearize.partition import Partition, partition
-from ...lower.shape.views import MEMORY_VIEWS
+from ...lower.recording import Trace
+from ...lower.views import MEMORY_VIEWS
 from ...passes.graph import PassResult, run_passes
 from ...passes.graph.channels_last import channels_innermost
 from ...passes.linear import check_program, run_linear_passes
@@ -24,7 +25,6 @@ from ...passes.linear.stable_order import keep_order_of_equals
 from ...passes.linear.states import update_states_in_place
 from ...passes.linear.target import FUNCTIONAL, Target
 from ...program.ir import LinearProgram
-from ...program.support import SupportTable, support_table
 from ...schedule import ChipModel, chip_model
 from ...schedule.plan import MemoryPlan, plan_memory
 from ...schedule.verify_plan import verify_plan
@@ -112,7 +112,6 @@ def compile_program(
     args: tuple | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    support: SupportTable | None = None,
     dump: str | os.PathLike | None = None,
     decomposed: torch.export.ExportedProgram | None = None,
     states: Collection[str] = (),
@@ -121,31 +120,28 @@ def compile_program(
 ) -> Compiled:
     """Captures a program and compiles it.
 
-    support: instead of the table of this build. dump: a directory, for what every pass left. decomposed, states, names:
+    dump: a directory, for what every pass left. decomposed, states, names:
     see capture. options: those of Options.
     """
     chosen = Options(**options)
-    captured = capture(program, args, kwargs, support, decomposed=decomposed, states=states, names=names)
-    return compile_captured(captured, chosen, support=support, dump=dump)
+    captured = capture(program, args, kwargs, decomposed=decomposed, states=states, names=names)
+    return compile_captured(captured, chosen, dump=dump)
 
 
 def compile_captured(
     captured: Captured,
     options: Options,
     *,
-    support: SupportTable | None = None,
     dump: str | os.PathLike | None = None,
 ) -> Compiled:
     """Transforms, partitions, lowers, transforms again and plans; as compile_program."""
     out = Dump(dump)
-    return plan_lowered(lower_captured(captured, options, support=support, out=out), options, out=out)
+    return plan_lowered(lower_captured(captured, options, out=out), options, out=out)
 
 
-def lower_captured(
-    captured: Captured, options: Options, *, support: SupportTable | None = None, out: Dump | None = None
-) -> Lowered:
+def lower_captured(captured: Captured, options: Options, *, out: Dump | None = None) -> Lowered:
     """The graph passes, and the launches of what they leave."""
-    table, out = support_table() if support is None else support, out or Dump(None)
+    out = out or Dump(None)
     out.graph("capture", captured)
     exact, optimized = options.exact, options.optimize != "none"
     fold = options.fold or ("exact" if exact else "all")
@@ -168,10 +164,11 @@ def lower_captured(
             passes.append(channels_innermost(captured))
             out.graph("channels_innermost", captured)
         keep_strides = views
-    parts = partition(captured, table)
+    traces: dict[Hashable, Trace] = {}
+    parts = partition(captured, traces)
     if parts.unsupported and options.fallback == "error":
         raise UnsupportedOpsError(parts.unsupported)
-    linear = linearize(captured, parts, table, keep_strides=keep_strides)
+    linear = linearize(captured, parts, keep_strides=keep_strides, traces=traces)
     check_program(linear, "linearize")
     out.program("linearize", linear)
     changes = [keep_order_of_equals] * options.target.code + [update_states_in_place] * bool(captured.updates)

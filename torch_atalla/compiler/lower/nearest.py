@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Images of another size: nearest neighbours, linear and cubic interpolation, antialiased or not."""
+"""Images of another size by nearest neighbours: which of two roundings eager mode takes depends on the sizes, which
+may be dynamic."""
 
 from __future__ import annotations
 
@@ -9,32 +10,13 @@ import torch
 
 from torch_atalla.driver.dtypes import FLOATING
 
-from ...program.layouts import is_contiguous
-from ..context import LoweringContext, Value
-from ..registry import lowers
-from .images import image
+from ..program.layouts import is_contiguous
+from .context import LoweringContext
+from .registry import lowers
+from .value import Value
 
 _FLOOR, _EXACT, _SMALL = 0, 1, 2  # modes of the nearest neighbour; the last is added
 _SMALL_IMAGE = 128  # height and width together, up to which upstream rounds as for a small one
-
-
-def _interpolation(kernel: str, spatial: int) -> Any:
-    def rule(
-        ctx: LoweringContext,
-        node: torch.fx.Node,
-        *,
-        input: Value,
-        output_size: list[int] | None,
-        align_corners: bool,
-        scale_factors: list[float] | None,
-    ) -> Value:
-        out = ctx.result_of(node)
-        places = [image(value, spatial) for value in (out, input)]
-        scale = _scales(scale_factors, spatial)
-        ctx.launch(kernel, places[:1], places[1:], out.dtype, align_corners=align_corners, scale=scale)
-        return out
-
-    return rule
 
 
 def _nearest(mode: int, spatial: int) -> Any:
@@ -48,12 +30,19 @@ def _nearest(mode: int, spatial: int) -> Any:
     ) -> Value:
         out = ctx.result_of(node)
         small = _small(input, spatial, out)
-        places = [image(value, spatial) for value in (out, input)]
+        places = [_image(value, spatial) for value in (out, input)]
         scale = _scales(scale_factors, spatial)
         ctx.launch("resample.nearest", places[:1], places[1:], out.dtype, mode=mode + small, scale=scale)
         return out
 
     return rule
+
+
+def _image(value: Value, spatial: int) -> Value:
+    """[n, c, d, h, w], whatever the spatial dimensions."""
+    for _ in range(3 - spatial):
+        value = value.unsqueeze(2)
+    return value
 
 
 def _scales(factors: list[float] | None, spatial: int) -> tuple[float, ...]:
@@ -79,13 +68,6 @@ def _nonzero(number: int, most: int) -> int:
 
 
 _IMAGES = FLOATING | {torch.uint8}
-
-lowers("upsample_linear1d.vec", dtypes=FLOATING)(_interpolation("resample.linear", 1))
-lowers("upsample_bilinear2d.vec", dtypes=_IMAGES)(_interpolation("resample.linear", 2))
-lowers("upsample_trilinear3d.vec", dtypes=FLOATING)(_interpolation("resample.linear", 3))
-lowers("upsample_bicubic2d.vec", dtypes=_IMAGES)(_interpolation("resample.cubic", 2))
-lowers("_upsample_bilinear2d_aa.vec", dtypes=_IMAGES)(_interpolation("resample.linear_aa", 2))
-lowers("_upsample_bicubic2d_aa.vec", dtypes=_IMAGES)(_interpolation("resample.cubic_aa", 2))
 
 for _spatial in (1, 2, 3):
     lowers(f"upsample_nearest{_spatial}d.vec", dtypes=_IMAGES)(_nearest(_FLOOR, _spatial))

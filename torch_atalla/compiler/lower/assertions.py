@@ -10,8 +10,9 @@ import torch
 from torch_atalla.driver.dtypes import ALL
 from torch_atalla.loadable.errors import NotNativeError
 
-from ..context import LoweringContext, Value
-from ..registry import lowers
+from .context import LoweringContext
+from .registry import lowers
+from .value import Value
 
 
 @lowers("_assert_async.msg", "_assert_async.default", operands=ALL)

@@ -7,9 +7,10 @@ import torch
 
 from torch_atalla.driver.dtypes import ALL, COMPLEX
 
-from ...program.layouts import dense_meta
-from ..context import LoweringContext, Value
-from ..registry import lowers
+from ..program.layouts import dense_meta
+from .context import LoweringContext
+from .registry import lowers
+from .value import Value
 
 
 @lowers("_conj.default", dtypes=COMPLEX, operands=COMPLEX)

@@ -11,11 +11,12 @@ import torch
 from torch_atalla.driver.dtypes import ALL
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
-from ...program.layouts import layout_of, span
-from ...program.sizes import to_size
-from ...program.support import qualified_name
-from ..context import LoweringContext, Value
-from ..registry import lowers
+from ..program.layouts import layout_of, span
+from ..program.sizes import to_size
+from ..program.support import qualified_name
+from .context import LoweringContext
+from .registry import lowers
+from .value import Value
 
 aten = torch.ops.aten
 

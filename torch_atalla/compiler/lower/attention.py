@@ -10,10 +10,11 @@ import torch
 from torch_atalla.driver.dtypes import FLOATING
 from torch_atalla.loadable.errors import NotNativeError
 
-from ...program.sizes import is_symbolic
-from ..context import LoweringContext, Value
-from ..registry import lowers
-from ..shape.views import is_view
+from ..program.sizes import is_symbolic
+from .context import LoweringContext
+from .registry import lowers
+from .value import Value
+from .views import is_view
 
 
 @lowers("scaled_dot_product_attention.default", dtypes=FLOATING)
