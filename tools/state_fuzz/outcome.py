@@ -46,7 +46,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
-# What eager mode refuses to write in place, a compiled graph does out of place: AOTAutograd takes it, also for the CPU.
+# Eager mode refuses such a write in place. AOTAutograd makes it a write out of place, for the CPU as well.
 _IN_PLACE = "refer to a single memory location"
 
 

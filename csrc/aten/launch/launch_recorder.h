@@ -57,8 +57,8 @@ class LaunchRecorder final : public runtime::StreamRecorder {
   uint64_t drawn_ = 0;  // positions of the random sequence
 };
 
-// Whether the calling thread's launches are recorded. Their operands then have the tensors' own dimensions: which of
-// them could be joined to fewer depends on sizes that a program may leave open.
+// True while the calling thread's launches are recorded. Recorded operands have the tensors' own dimensions, because
+// the dimensions that an iterator joins depend on sizes that a program may leave open.
 inline bool records() noexcept {
   return LaunchRecorder::alive_.load(std::memory_order_relaxed) != 0 && LaunchRecorder::current() != nullptr;
 }
