@@ -240,9 +240,8 @@ class _Lowering:
         if len(where.sizes) > ATALLA_MAX_DIMS:
             raise NotNativeError(f"{len(where.sizes)} dimensions; a file takes at most {ATALLA_MAX_DIMS}")
         exported = tuple(map(to_size, meta.shape))
-        if (where.dtype != meta.dtype and number == 0) or tuple(map(simplified, where.sizes)) != tuple(
-            map(simplified, exported)
-        ):
+        same_sizes = tuple(map(simplified, where.sizes)) == tuple(map(simplified, exported))
+        if not same_sizes or (where.dtype != meta.dtype and number == 0):
             raise NotNativeError(f"a result has the sizes {[str(size) for size in where.sizes]} on the chip")
         if where.block is None:
             return self.ctx.new_value(self.meta(where.sizes, None, where.dtype))
