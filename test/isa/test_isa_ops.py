@@ -85,6 +85,12 @@ FURTHER: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "minimum of rows": (lambda x: x.amin(0), (bf16(20, 40),)),
     "adaptive pooling": (lambda x: F.adaptive_avg_pool2d(x, (4, 3)), (IMAGE,)),
+    "equal windows": (
+        lambda x: F.adaptive_avg_pool2d(x, (3, 5)),
+        (IMAGE.to(memory_format=torch.channels_last),),
+    ),
+    "columns": (lambda x: F.unfold(x, 2), (IMAGE,)),
+    "columns added up": (lambda x: F.fold(x, (6, 5), 2), (bf16(1, 8, 20),)),
     "unpooling": (lambda x: F.max_unpool2d(x, torch.arange(60).reshape(1, 2, 6, 5) % 30, 2), (IMAGE,)),
     "bag": (lambda w: F.embedding_bag(torch.tensor([[0, 2], [1, 1]]), w, mode="max"), (X,)),
     "every second row": (lambda x: x[torch.tensor([0, 2, 4])], (X,)),

@@ -55,10 +55,10 @@ def chip_calls(name: str) -> dict[int, Call]:
 
 
 def fast_calls(name: str) -> list[Call]:
-    """The first call of each dtype."""
-    return list(
-        {call.tensors()[0].dtype: call for call in reversed(chip_calls(name).values()) if call.tensors()}.values()
-    )
+    """The first call of each dtype whose tensors have elements: no elements, no launch."""
+    calls = [call for call in chip_calls(name).values() if call.tensors()]
+    full = [call for call in calls if all(tensor.numel() for tensor in call.tensors())]
+    return list({call.tensors()[0].dtype: call for call in reversed(full)}.values())
 
 
 def _narrow(leaf: Any) -> Any:
