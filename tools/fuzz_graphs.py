@@ -43,6 +43,7 @@ SHARES = {
     "golden": 0.08,
     "graph": 0.3,
     "run": 0.04,
+    "launches": 0.1,
     "isa": 0.05,
     "code": 0.02,
     "sizes": 0.0,

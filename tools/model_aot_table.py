@@ -4,7 +4,8 @@
     python tools/model_aot_table.py [--only REGEX] [--optimize LEVEL] [--write]
 
 --write puts the table into docs/reference/models.md. The exit status is 1 when a model that is saved differs from eager
-mode.
+mode, or its
+launches from those of torch.compile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,11 @@ sys.path.insert(0, str(ROOT))
 
 from tools.comparison import Tensors, difference  # noqa: E402
 from tools.model_zoo import MODELS  # noqa: E402
+from tools.same_launches import both, differences  # noqa: E402
 from tools.tables import on_device, options, parsed, replace_section  # noqa: E402
 from torch_atalla import load_loadable, save_loadable  # noqa: E402
 from torch_atalla.compiler import UnsupportedOpsError  # noqa: E402
+from torch_atalla.compiler.capture.narrow import to_bfloat16  # noqa: E402
 from torch_atalla.compiler.file.save import Level  # noqa: E402
 from torch_atalla.device.energy import text  # noqa: E402
 from torch_atalla.loadable.report import LoadableReport  # noqa: E402
@@ -40,7 +44,8 @@ PAGE = ROOT / "docs/reference/models.md"
 BEGIN, END = "<!-- loadables: begin -->", "<!-- loadables: end -->"
 HEAD = (
     "| architecture | file, bytes | weights, bytes | launches | cycles | energy | ms | peak on the device, bytes | "
-    "planned | least possible | as eager mode |\n| --- |" + " ---: |" * 9 + " --- |"
+    "planned | least possible | as eager mode | compiled, cycles | weights as inputs |\n"
+    "| --- |" + " ---: |" * 9 + " --- | ---: | --- |"
 )
 
 
@@ -53,17 +58,20 @@ class Result:
     peak: int = 0
     equal: bool = False
     error: float = 0.0
+    compiled: int = 0
+    differ: tuple[str, ...] = ()  # launches of a file whose weights are inputs, in float32 and bfloat16
 
     def row(self) -> str:
         if self.report is None:
-            return f"| {self.name} | {self.problem} |" + " |" * 9
+            return f"| {self.name} | {self.problem} |" + " |" * 11
         report = self.report
         same = "the same bits" if self.equal else f"{self.error:.1e}"
         numbers = (report.file_bytes, report.weight_bytes, report.launches, report.estimate_cycles)
         memory = (self.peak, report.arena_bytes, report.arena_lower_bound)
         cells = [f"{number:,}" for number in numbers] + [text(sum(report.method_joules)), f"{self.milliseconds:.2f}"]
         cells += [f"{n:,}" for n in memory]
-        return f"| {self.name} | " + " | ".join(cells) + f" | {same} |"
+        launches = "; ".join(self.differ) or "the same launches"
+        return f"| {self.name} | " + " | ".join(cells) + f" | {same} | {self.compiled:,} | {launches} |"
 
 
 @torch.no_grad()
@@ -95,7 +103,12 @@ def measure(name: str, optimize: Level) -> Result:
             loaded(**given)
             device.synchronize()
             times.append(time.perf_counter() - start)
-        return Result(name, "", report, statistics.median(times) * 1e3, peak, equal, error)
+    export = partial(torch.export.export, strict=False)
+    saved, compiled = both(module.cpu(), (), inputs, export)
+    narrow = both(module.bfloat16(), (), {name: to_bfloat16(value) for name, value in inputs.items()}, export)
+    differ = (*differences(saved, compiled), *differences(*narrow))
+    milliseconds = statistics.median(times) * 1e3
+    return Result(name, "", report, milliseconds, peak, equal, error, compiled.cycles, differ)
 
 
 def weights_section(path: Path) -> int:
@@ -125,7 +138,8 @@ def main() -> int:
     if args.write:
         replace_section(PAGE, BEGIN, END, [HEAD, *(result.row() for result in results)])
     tolerance = 0.0 if args.optimize != "fast" else 1e-3
-    return int(any(result.report is not None and not result.equal and result.error > tolerance for result in results))
+    right = [result.report is None or result.equal or result.error <= tolerance for result in results]
+    return int(not all(right) or any(result.differ for result in results))
 
 
 if __name__ == "__main__":

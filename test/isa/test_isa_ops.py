@@ -91,6 +91,19 @@ FURTHER: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     ),
     "columns": (lambda x: F.unfold(x, 2), (IMAGE,)),
     "columns added up": (lambda x: F.fold(x, (6, 5), 2), (bf16(1, 8, 20),)),
+    "long lines": (
+        lambda x, w, b: (F.conv1d(x, w, b, 2, 3, 2), F.relu(F.conv1d(x, w, b, 1, 1) + F.conv1d(x, w, None, 1, 1))),
+        (bf16(2, 5, 450), bf16(7, 5, 3), bf16(7)),
+    ),
+    "long lines in groups": (lambda x, w: F.conv1d(x, w, groups=2), (bf16(1, 64, 230), bf16(6, 32, 2))),
+    "wide images": (
+        lambda x, w: (F.conv2d(x, w, padding=1), F.conv2d(x[:, :, :, 1:], w, stride=(1, 2))),
+        (bf16(2, 3, 4, 420).to(memory_format=torch.channels_last), bf16(33, 3, 3, 3)),
+    ),
+    "pooling of planes": (
+        lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, (3, 5))),
+        (IMAGE,),
+    ),
     "unpooling": (lambda x: F.max_unpool2d(x, torch.arange(60).reshape(1, 2, 6, 5) % 30, 2), (IMAGE,)),
     "bag": (lambda w: F.embedding_bag(torch.tensor([[0, 2], [1, 1]]), w, mode="max"), (X,)),
     "every second row": (lambda x: x[torch.tensor([0, 2, 4])], (X,)),

@@ -13,6 +13,7 @@ import torch_atalla
 
 from .checks import check_backward, check_eager, check_graph
 from .chip_checks import check_code, check_isa, check_sizes
+from .launch_checks import check_launches
 from .loadable_checks import check_exact, check_fast, check_golden, check_run
 from .nested.checks import SYMBOL_CHECKS
 from .paths import Context, Problem, Refused
@@ -26,6 +27,7 @@ CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
     "golden": check_golden,
     "graph": check_graph,
     "run": check_run,
+    "launches": check_launches,
     "isa": check_isa,
     "code": check_code,
     "sizes": check_sizes,

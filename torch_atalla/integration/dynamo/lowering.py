@@ -46,6 +46,8 @@ def compile_graph(
     device = device_of(graph_module.graph)
     if device is None:
         return _boxed(graph_module)
+    for node in graph_module.graph.find_nodes(op="call_function", target=aten._assert_tensor_metadata.default):
+        graph_module.graph.erase_node(node)  # Dynamo's guards check the arguments; tracing has checked the rest
     decompose_flex_attention(graph_module)
     lower_triton_kernels(graph_module)
     debug = DebugFolder()

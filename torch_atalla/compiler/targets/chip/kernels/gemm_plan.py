@@ -259,6 +259,11 @@ class Pixels:
     c_batch: int
 
 
+def longest_line(kt: int, nt: int, groups: int = 0) -> int:
+    """Output pixels that a block of a convolution has room for, under so many tiles of k and column tiles."""
+    return min(TILES_BY_GROUP[pairs_of(groups, kt, nt)] * LANES, (SCRATCH_ROWS - STAGE_ROWS) // kt)
+
+
 def plan_pixels(s: Pixels, bias: bool, activation: str | None, groups: int = 0) -> tuple[Variant, dict[str, int]]:
     """Like `plan`, with packed weights, for a convolution. groups: of the array."""
     kj = tiles(s.run)

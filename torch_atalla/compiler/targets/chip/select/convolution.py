@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import partial
 
@@ -15,8 +16,9 @@ from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, layers, packing, weight_gradient
-from .image import channels_last, distances, emit_planes, four, in_pixel_order, padded
+from .image import dense_pixels, distances, emit_planes, four, in_pixel_order, padded
 from .matrix import bias_address, dense, emit_additions
+from .moves import part
 from .weights import pack_weights, tiles_beside
 
 MOST_COLUMNS = gemm_plan.RESIDUAL_ROW * LANES  # of a product with a residual
@@ -51,32 +53,70 @@ class _Convolution:
         if self.bias is not None and not s.is_constant(self.bias) and self.bias.strides != (1,):
             self.bias = dense(s, self.bias)
         self.activation, self.residual = getattr(launch, "activation", None), getattr(launch, "residual", None)
-        n, o, oh, ow = self.target.sizes
-        self.result = self.target
-        if not in_pixel_order(self.target):
-            self.result = s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
 
     def emit(self) -> None:
-        c, o = self.x.sizes[1], self.target.sizes[1]
+        c, (n, o, oh, ow) = self.x.sizes[1], self.target.sizes
         depthwise = self.groups == c and c > 1 and o % c == 0
         plain = self.groups == 1 and self.bias is None and self.residual is None and self.activation is None
         if plain and not self.s.is_constant(self.weight) and weight_gradient.applies(self.x, self.weight, self.target):
             weight_gradient.emit(self.s, self.x, self.weight, self.target, self.stride, self.padding, self.dilation)
             return
+        longest = ow if depthwise else self.longest_line() or ow  # `plan_pixels` refuses lines without room for a pixel
+        ordered = in_pixel_order(self.target)
         later: tuple = ()
-        if self.residual is not None and (depthwise or self.result is not self.target or o > MOST_COLUMNS):
+        if self.residual is not None and (depthwise or not ordered or o > MOST_COLUMNS or ow > longest):
             later, self.residual, self.activation = (self.residual, self.activation), None, None
+        if ow > longest:
+            self.parts(longest)
+        else:
+            self.result = self.target
+            if not ordered:
+                self.result = self.s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
+            self.whole(depthwise)
+            if not ordered:
+                data.emit_copy(self.s, self.target, self.result)
+        if later:
+            other, activation = later
+            emit_additions(self.s, self.target, [(other, 1.0)], activation)
+
+    def longest_line(self) -> int:
+        """Pixels of a line of the result that one block of a product may have."""
+        (kh, kw), c = self.kernel, self.x.sizes[1]
+        merged = self.dilation[1] == 1 and self.groups == 1
+        steps = kh * tiles(kw * max(c, 2)) if merged else kh * kw * tiles(c // self.groups)
+        return gemm_plan.longest_line(steps, tiles(self.target.sizes[1] // self.groups), self.s.groups)
+
+    def parts(self, longest: int) -> None:
+        """Lines in parts of at most `longest` pixels, each a convolution of its own."""
+        n, o, oh, ow = self.target.sizes
+        height, width = (self.reach(d, size) for d, size in enumerate((oh, ow)))
+        x = self.x
+        if max(self.padding) or (x.sizes[1] > 1 and x.strides[1] != 1) or height > x.sizes[2] or width > x.sizes[3]:
+            size = (max(height, self.padding[0] + 1), max(width, self.padding[1] + 1))
+            x = padded(self.s, x, self.padding, size, 0.0, x.sizes[1])
+        taken = -(-ow // -(-ow // longest))
+        taken = min(longest, -(-taken // LANES) * LANES)
+        for first in range(0, ow, taken):
+            here = min(taken, ow - first)
+            mine = copy.copy(self)
+            mine.padding = (0, 0)
+            mine.shape = (self.kernel, self.stride, mine.padding, self.dilation)
+            mine.x = part(x, (n, x.sizes[1], height, self.reach(1, here)), (0, 0, 0, first * self.stride[1]))
+            mine.target = part(self.target, (n, o, oh, here), (0, 0, 0, first))
+            mine.emit()
+
+    def reach(self, dim: int, size: int) -> int:
+        """How far the windows of so many results reach, down or to the right."""
+        return (size - 1) * self.stride[dim] + (self.kernel[dim] - 1) * self.dilation[dim] + 1
+
+    def whole(self, depthwise: bool) -> None:
+        c = self.x.sizes[1]
         if c > 1 and self.x.strides[1] != 1 and (self.groups == c or c // self.groups % LANES == 0):
             self.x = padded(self.s, self.x, (0, 0), (self.x.sizes[2], self.x.sizes[3]), 0.0, c)
         if depthwise:
             self.depthwise()
         elif c // self.groups % LANES != 0 or not self.planes():
             self.pixels()
-        if self.result is not self.target:
-            data.emit_copy(self.s, self.target, self.result)
-        if later:
-            other, activation = later
-            emit_additions(self.s, self.target, [(other, 1.0)], activation)
 
     def depthwise(self) -> None:
         s, c = self.s, self.groups
@@ -116,10 +156,9 @@ class _Convolution:
         stride, dilation = self.stride, self.dilation
         merged = dilation[1] == 1 and groups == 1
         run = kw * c if merged else c // groups
-        # What the windows reach, and whether the image can be read where it is.
-        need_h, need_w = (oh - 1) * stride[0] + (kh - 1) * dilation[0] + 1, (ow - 1) * stride[1]
-        need_w += (kw - 1) * dilation[1] + 1
-        simple = max(self.padding) == 0 and channels_last(x) and need_h <= h and need_w <= w
+        need_h, need_w = self.reach(0, oh), self.reach(1, ow)
+        # Whether the image can be read where it is.
+        simple = max(self.padding) == 0 and dense_pixels(x) and need_h <= h and need_w <= w
         channels = c
         if not (simple and run % LANES == 0 and stride[1] * c > 1):
             channels = c if stride[1] * c > 1 else 2

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 import torch
@@ -17,10 +18,10 @@ from ..selection import Selection
 from . import data, pointwise
 
 
-def channels_last(x: Operand) -> bool:
-    """[n, c, h, w] with channels innermost and lines dense."""
-    n, c, h, w = x.sizes
-    return (c == 1 or x.strides[1] == 1) and (w == 1 or x.strides[3] == c) and (h == 1 or x.strides[2] == w * c)
+def dense_pixels(x: Operand) -> bool:
+    """[n, c, h, w] with channels innermost and no gap between the pixels of a line."""
+    _, c, _, w = x.sizes
+    return (c == 1 or x.strides[1] == 1) and (w == 1 or x.strides[3] == c)
 
 
 def in_pixel_order(x: Operand) -> bool:
@@ -80,11 +81,24 @@ def four(x: Operand) -> Operand:
 _WINDOW = ("kernel", "stride", "padding")  # parameters of all pooling by windows
 
 
-def _pooled(x: Operand, out: Operand) -> tuple[Operand, Operand]:
+def channels_innermost(s: Selection, sizes: tuple[int, ...]) -> Operand:
+    """A new image [n, c, h, w]."""
+    n, c, h, w = sizes
+    return s.new_operand(sizes, (h * w * c, 1, w * c, c), n * c * h * w)
+
+
+@contextmanager
+def _pooled(s: Selection, x: Operand, out: Operand) -> Iterator[tuple[Operand, Operand]]:
+    """Both with channels innermost: the operands themselves, or a copy of the image, and a result that is copied."""
     x, out = four(x), four(out)
-    if x.sizes[1] > 1 and (x.strides[1] != 1 or out.strides[1] != 1):
-        raise Unsupported("pooling of an image whose channels are not innermost")
-    return x, out
+    result = out
+    if x.sizes[1] > 1 and x.strides[1] != 1:
+        x = padded(s, x, (0, 0), (x.sizes[2], x.sizes[3]), 0.0, x.sizes[1])
+    if x.sizes[1] > 1 and out.strides[1] != 1:
+        result = channels_innermost(s, out.sizes)
+    yield x, result
+    if result is not out:
+        data.emit_copy(s, out, result)
 
 
 def average_pool(s: Selection, launch: Launch) -> None:
@@ -112,8 +126,8 @@ def two(values: tuple[int, ...], out: Operand) -> list[int]:
 def pool(s: Selection, launch: Launch, x: Operand, out: Operand, kind: str, scale: float | None) -> None:
     kernel, stride, padding = (two(launch.parameter(name), out) for name in _WINDOW)
     dilation = two(launch.parameter("dilation"), out) if "dilation" in launch.contract.parameters else [1, 1]
-    x, out = _pooled(x, out)
-    emit_planes(s, kind, x, out, (kernel, stride, padding, dilation), scale=scale or 1.0)
+    with _pooled(s, x, out) as (image, result):
+        emit_planes(s, kind, image, result, (kernel, stride, padding, dilation), scale=scale or 1.0)
 
 
 def distances(x: Operand) -> tuple[int, int, int]:
@@ -160,16 +174,15 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     (x,) = launch.inputs[:1]
     assert out is not None and isinstance(x, Operand)
-    x, out = _pooled(x, out)
-    h, w = (x.sizes[2], x.sizes[3])
-    oh, ow = out.sizes[2:]
+    (h, w), (oh, ow) = four(x).sizes[2:], four(out).sizes[2:]
     if (h, w) == (oh, ow):
-        data.emit_copy(s, out, x)
+        data.emit_copy(s, four(out), four(x))
         return
     if h % oh or w % ow:
         raise Unsupported(f"adaptive pooling of {h} x {w} to {oh} x {ow}")
     kh, kw = h // oh, w // ow
-    emit_planes(s, "sum", x, out, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
+    with _pooled(s, x, out) as (image, result):
+        emit_planes(s, "sum", image, result, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
 
 
 SELECTORS = {"pool.average": average_pool, "pool.adaptive_average": adaptive_average}

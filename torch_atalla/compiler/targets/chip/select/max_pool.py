@@ -13,7 +13,7 @@ from ....program.layouts import same_layout
 from ..kernels.pointwise import Step, Unsupported
 from ..selection import Selection, check_dtypes
 from . import data, pointwise
-from .image import four, padded, pool, two
+from .image import channels_innermost, four, padded, pool, two
 
 Two = tuple[int, int]
 MOST_VIEWS = 4  # of an image, in one pointwise program
@@ -45,11 +45,6 @@ class Taps:
         need = [(o - 1) * st + (k - 1) * d + 1 for o, st, k, d in reach]
         down, right = (max(n, length + p) for n, length, p in zip(need, size, self.padding))
         return down, right
-
-
-def channels_innermost(s: Selection, sizes: tuple[int, ...]) -> Operand:
-    n, c, h, w = sizes
-    return s.new_operand(sizes, (h * w * c, 1, w * c, c), n * c * h * w)
 
 
 def same_places(x: object, y: Operand) -> bool:
