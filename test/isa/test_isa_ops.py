@@ -29,10 +29,20 @@ from torch_atalla.compiler.targets.chip.scalar_core import _ROUTINES
 from torch_atalla.compiler.targets.chip.select import SELECTORS
 
 _SEGMENT = "runs on the host, which chip code does not"
+_NO_CODE = "neither the vector unit nor the scalar core has code for it"
 # (op, call) without a program, and why; None: all calls.
 WITHOUT_PROGRAM: dict[tuple[str, int | None], str] = {
     ("_embedding_bag", None): _SEGMENT,
     ("_pdist_forward", None): _SEGMENT,
+    ("_histogramdd_from_bin_tensors", None): _SEGMENT,
+    ("_linalg_det", None): _SEGMENT,
+    ("histogram.bins_tensor", None): _SEGMENT,
+    ("linalg_cholesky_ex", None): _SEGMENT,
+    ("lu_unpack", None): _SEGMENT,
+    ("fractional_max_pool2d", None): _NO_CODE,
+    ("fractional_max_pool3d", None): _NO_CODE,
+    ("frexp.Tensor", None): _NO_CODE,
+    ("linalg_matrix_exp", None): _NO_CODE,
 }
 TRAINING = ("backward", "optimizer")  # kernels of training steps, which no forward op reaches
 # The selectors and routines that no example call reaches are run by FURTHER, except these.
@@ -197,10 +207,37 @@ _BINARY = """add sub mul maximum minimum fmax fmin pow atan2 fmod remainder copy
     logical_and logical_or logical_xor hypot heaviside logaddexp""".split()
 
 
-@pytest.mark.parametrize("names", [_UNARY[::2], _UNARY[1::2]])
+_ACTIVATIONS = """elu selu celu hardshrink softshrink hardsigmoid hardswish hardtanh relu6 logsigmoid softplus mish
+    tanhshrink softsign leaky_relu""".split()
+_GRADIENTS: dict[str, tuple[Any, ...]] = {
+    "hardswish_backward": (), "hardsigmoid_backward": (), "hardtanh_backward": (-1.0, 1.0),
+    "leaky_relu_backward": (0.1, False), "softplus_backward": (1.0, 20.0), "hardshrink_backward": (0.5,),
+    "softshrink_backward": (0.5,), "threshold_backward": (0.5,), "sigmoid_backward": (), "tanh_backward": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [_UNARY[::2], _UNARY[1::2], _ACTIVATIONS])
 def test_special_values_of_one_operand(names: list[str]) -> None:
-    functions = [getattr(torch, name) for name in names]
+    functions = [getattr(torch, name, None) or getattr(F, name) for name in names]
     check_function(lambda x: [function(x) for function in functions], special(40, 35))
+
+
+def test_special_values_of_gradients() -> None:
+    def gradients(grad: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+        return [getattr(torch.ops.aten, name)(grad, x, *given) for name, given in _GRADIENTS.items()]
+
+    check_function(gradients, special(40, 35), special(40, 35, seed=1))
+
+
+def test_special_values_with_numbers() -> None:
+    def combine(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        chosen = ((x > 0) & (y > 0.25)) | ((x <= 1) ^ (0.5 >= y))
+        found = [chosen, x.clamp(-0.5, 0.7), x.clamp(min=-math.inf, max=1.0), x.clamp(y, z), 2 - x, torch.angle(x)]
+        found += [torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.9), torch.sub(x, y, alpha=0.5), F.threshold(x, 0.1, 3.0)]
+        found += [torch.addcmul(x, y, z, value=0.5), F.huber_loss(x, y, reduction="none", delta=0.5)]
+        return [*found, F.smooth_l1_loss(x, y, reduction="none", beta=0.5), F.prelu(x, y[0])]
+
+    check_function(combine, *(special(40, 35, seed=seed) for seed in range(3)))
 
 
 @pytest.mark.parametrize("names", [_BINARY[::2], _BINARY[1::2]])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ....program.ir import Launch
+from ..expression import formulas
 from . import (
     compacting,
     elementwise,
@@ -34,6 +35,6 @@ WITHOUT_ROUTINE = {"gemm_quantized": _NO_CONVERSION}
 
 def routine_of(launch: Launch) -> Body | None:
     """What computes a launch, or None."""
-    if launch.kernel in elementwise.formulas():
+    if launch.kernel in formulas():
         return elementwise.formula
     return _ROUTINES.get(launch.kernel)

@@ -3,31 +3,21 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import torch
 
 from torch_atalla.driver import c_abi
 
-from ....program.support import generated
+from ..expression import formula_of, formulas, parse
 from ..kernels.pointwise import Unsupported
-from .expression import parse
 from .formula import evaluate
 from .memory import Tensor, kind_of
-from .routine import Context, dtype_class
+from .routine import Context
 from .values import Value
-
-
-@lru_cache(maxsize=1)
-def formulas() -> dict[str, Any]:
-    """Of the list of native ops, by kernel."""
-    return generated("formulas.json", "table of formulas")
 
 
 def formula(c: Context) -> None:
     row = formulas()[c.launch.kernel]
-    text = row["formulas"].get(dtype_class(c.launch.compute_dtype))
+    text = formula_of(c.launch.kernel, c.launch.compute_dtype)
     if text is None:
         raise Unsupported(f"no formula for {c.launch.compute_dtype}")
     names: dict[str, Value] = {}

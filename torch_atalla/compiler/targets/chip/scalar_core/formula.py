@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf, pi
 
+from ..expression import MATH, Tree
 from ..kernels.pointwise import Unsupported
-from .expression import Tree
 from .formula_functions import FLOATING, INTEGER, quotient
 from .values import Core, Value
-
-MATH = {"INFINITY": inf, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
 
 
 def evaluate(core: Core, tree: Tree, names: Mapping[str, Value], kind: str) -> Value:

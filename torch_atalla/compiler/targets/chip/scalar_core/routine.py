@@ -99,10 +99,3 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
         words |= words_of(number, s.address(scratch), scratch.sizes, scratch.strides, element_bytes(scratch.dtype))
     s.image.call(builder.name, lambda: builder, words, s.node)
     s.network.scalar_calls.append(len(s.image.calls) - 1)
-
-
-def dtype_class(dtype: torch.dtype) -> str:
-    """As the list of native ops names it."""
-    if dtype is torch.bool:
-        return "bool"
-    return "floating" if dtype.is_floating_point else "complex" if dtype.is_complex else "integer"

@@ -5,6 +5,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import inf, pi
+from typing import Any
+
+import torch
+
+from ...program.support import generated
+
+MATH = {"INFINITY": inf, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
 
 _TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e-?\d+)?|[A-Za-z_]\w*|&&|\|\||==|!=|<=|>=|<<|>>|[-+*/%<>!~&|^?:(),;])")
 # Binary operators, loosest first.
@@ -22,7 +31,26 @@ class Tree:
     parts: tuple[Tree, ...] = ()
 
 
-def parse(formula: str) -> list[Tree]:
+@lru_cache(maxsize=1)
+def formulas() -> dict[str, Any]:
+    """Of the list of native ops, by kernel."""
+    return generated("formulas.json", "table of formulas")
+
+
+def formula_of(kernel: str, compute_dtype: torch.dtype) -> str | None:
+    """The kernel's formula for numbers of a dtype, if it has one."""
+    return formulas().get(kernel, {"formulas": {}})["formulas"].get(_class(compute_dtype))
+
+
+def _class(dtype: torch.dtype) -> str:
+    """As the list of native ops names it."""
+    if dtype is torch.bool:
+        return "bool"
+    return "floating" if dtype.is_floating_point else "complex" if dtype.is_complex else "integer"
+
+
+@cache
+def parse(formula: str) -> tuple[Tree, ...]:
     """The expressions of a formula, one a result. Raises ValueError for what is no such text."""
     reader = _Reader(formula)
     trees = [reader.choice()]
@@ -30,7 +58,7 @@ def parse(formula: str) -> list[Tree]:
         trees.append(reader.choice())
     if reader.token:
         raise ValueError(f"the formula {formula!r}: unexpected {reader.token!r}")
-    return trees
+    return tuple(trees)
 
 
 class _Reader:
