@@ -21,6 +21,7 @@ from .matrix import bias_address, dense, emit_additions
 from .moves import part
 from .weights import pack_weights, tiles_beside
 
+PART = 3 * LANES  # pixels of a part of a line: two of them are one block of a product
 MOST_COLUMNS = gemm_plan.RESIDUAL_ROW * LANES  # of a product with a residual
 
 
@@ -62,7 +63,7 @@ class _Convolution:
             weight_gradient.emit(self.s, self.x, self.weight, self.target, self.stride, self.padding, self.dilation)
             return
         longest = ow if depthwise else self.longest_line() or ow  # `plan_pixels` refuses lines without room for a pixel
-        ordered = in_pixel_order(self.target)
+        ordered = in_pixel_order(self.target) and (o > 1 or distances(self.target)[2] > 1)  # no rows of one element
         later: tuple = ()
         if self.residual is not None and (depthwise or not ordered or o > MOST_COLUMNS or ow > longest):
             later, self.residual, self.activation = (self.residual, self.activation), None, None
@@ -71,7 +72,9 @@ class _Convolution:
         else:
             self.result = self.target
             if not ordered:
-                self.result = self.s.new_operand(self.target.sizes, (o * oh * ow, 1, ow * o, o), n * o * oh * ow)
+                pixel = max(o, 2)
+                steps = (pixel * oh * ow, 1, ow * pixel, pixel)
+                self.result = self.s.new_operand(self.target.sizes, steps, n * pixel * oh * ow)
             self.whole(depthwise)
             if not ordered:
                 data.emit_copy(self.s, self.target, self.result)
@@ -94,16 +97,26 @@ class _Convolution:
         if max(self.padding) or (x.sizes[1] > 1 and x.strides[1] != 1) or height > x.sizes[2] or width > x.sizes[3]:
             size = (max(height, self.padding[0] + 1), max(width, self.padding[1] + 1))
             x = padded(self.s, x, self.padding, size, 0.0, x.sizes[1])
-        taken = -(-ow // -(-ow // longest))
-        taken = min(longest, -(-taken // LANES) * LANES)
-        for first in range(0, ow, taken):
+        c, pixel = x.sizes[1], self.target.strides[3]
+        taken, first = min(longest, PART), 0
+        if oh == self.kernel[0] == 1:  # most parts are the lines of one image
+            lines, step = ow // taken, taken * self.stride[1]
+            sizes, strides = (n, c, lines, self.reach(1, taken)), (*x.strides[:2], step * x.strides[3], x.strides[3])
+            image = replace(x, sizes=sizes, strides=strides)
+            strides = (*self.target.strides[:2], taken * pixel, pixel)
+            self.on_part(image, replace(self.target, sizes=(n, o, lines, taken), strides=strides), (1, self.stride[1]))
+            first = lines * taken
+        while first < ow:
             here = min(taken, ow - first)
-            mine = copy.copy(self)
-            mine.padding = (0, 0)
-            mine.shape = (self.kernel, self.stride, mine.padding, self.dilation)
-            mine.x = part(x, (n, x.sizes[1], height, self.reach(1, here)), (0, 0, 0, first * self.stride[1]))
-            mine.target = part(self.target, (n, o, oh, here), (0, 0, 0, first))
-            mine.emit()
+            window = part(x, (n, c, height, self.reach(1, here)), (0, 0, 0, first * self.stride[1]))
+            self.on_part(window, part(self.target, (n, o, oh, here), (0, 0, 0, first)), self.stride)
+            first += here
+
+    def on_part(self, x: Operand, target: Operand, stride: tuple[int, int]) -> None:
+        mine = copy.copy(self)
+        mine.x, mine.target, mine.stride, mine.padding = x, target, stride, (0, 0)
+        mine.shape = (self.kernel, stride, mine.padding, self.dilation)
+        mine.emit()
 
     def reach(self, dim: int, size: int) -> int:
         """How far the windows of so many results reach, down or to the right."""
