@@ -10,7 +10,7 @@ from math import pi, sqrt
 
 import torch
 
-from ...program.ir import Immediate, Launch, Operand
+from ...program.ir import AnyOperand, Immediate, Launch, Operand
 from .expression import formula_of, formulas
 from .kernels.pointwise import Step, Unsupported
 from .vector_formulas import Value, steps
@@ -81,9 +81,15 @@ def steps_of(launch: Launch) -> list[Step] | None:
         names[f"has_{scalar}"] = float(given is not None)
         names[scalar] = float(given or 0)
     for number, ((operand, _), x) in enumerate(zip(row["inputs"], launch.inputs, strict=True)):
-        names[operand] = float(x.value) if isinstance(x, Immediate) else ("in", number)
+        names[operand] = number_of(x, launch.compute_dtype) if isinstance(x, Immediate) else ("in", number)
     truths = [("in", i) for i, x in enumerate(launch.inputs) if isinstance(x, Operand) and x.dtype is torch.bool]
     try:
         return steps(text, names, truths)
     except Unsupported:
         return None
+
+
+def number_of(value: AnyOperand, met: torch.dtype) -> float:
+    """What steps in a dtype compute with; a truth value is 0 or 1."""
+    assert isinstance(value, Immediate)
+    return float(bool(value.value) if torch.bool in (met, value.dtype) else value.value)

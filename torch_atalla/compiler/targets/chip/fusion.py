@@ -19,7 +19,7 @@ from ...passes.linear.target import Target
 from ...program.ir import AnyOperand, Immediate, Instruction, Launch, LinearProgram, Operand
 from ...program.layouts import same_layout
 from ...program.vector_program import CONVERT, VectorProgram, loop_dtype, step_table
-from .formulas import steps_of
+from .formulas import number_of, steps_of
 from .kernels.activation import ACTIVATIONS
 from .kernels.pointwise import Step
 
@@ -116,7 +116,7 @@ def _steps(launch: Launch) -> tuple[Step, ...] | None:
     operands = _operands(launch)
     met = launch.program.inputs if launch.program is not None else [launch.compute_dtype] * len(launch.inputs)
     values: list[int | float] = [
-        operands.index(x) if isinstance(x, Operand) else _number(x, dtype)
+        operands.index(x) if isinstance(x, Operand) else number_of(x, dtype)
         for x, dtype in zip(launch.inputs, met, strict=True)
     ]
     chain = _Chain(len(operands))
@@ -125,11 +125,6 @@ def _steps(launch: Launch) -> tuple[Step, ...] | None:
     elif not chain.add_program(launch.program, values, launch.inputs):
         return None
     return tuple(_simplify(chain.steps, len(operands)))
-
-
-def _number(value: AnyOperand, met: torch.dtype) -> float:
-    assert isinstance(value, Immediate)
-    return float(bool(value.value) if torch.bool in (met, value.dtype) else value.value)
 
 
 class _Chain:
