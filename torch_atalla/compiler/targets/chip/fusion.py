@@ -19,7 +19,7 @@ from ...passes.linear.target import Target
 from ...program.ir import AnyOperand, Immediate, Instruction, Launch, LinearProgram, Operand
 from ...program.layouts import same_layout
 from ...program.vector_program import CONVERT, VectorProgram, loop_dtype, step_table
-from .formulas import number_of, steps_of
+from .formulas.steps import number_of, steps_of
 from .kernels.activation import ACTIVATIONS
 from .kernels.pointwise import Step
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ....program.ir import Launch
-from ..expression import formulas
+from ..formulas.expression import formulas
 from . import (
     compacting,
     elementwise,

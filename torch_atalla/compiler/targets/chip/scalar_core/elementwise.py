@@ -7,7 +7,7 @@ import torch
 
 from torch_atalla.driver import c_abi
 
-from ..expression import formula_of, formulas, parse
+from ..formulas.expression import formula_of, formulas, parse
 from ..kernels.pointwise import Unsupported
 from .formula import evaluate
 from .memory import Tensor, kind_of

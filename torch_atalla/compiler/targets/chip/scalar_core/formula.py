@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..expression import MATH, Tree
+from ..formulas.expression import MATH, Tree
 from ..kernels.pointwise import Unsupported
 from .formula_functions import FLOATING, INTEGER, quotient
 from .values import Core, Value

@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable, Collection, Mapping
 from math import exp, expm1, isfinite, isnan
 
+from ..kernels.pointwise import Step, Unsupported
 from .expression import MATH, Tree, parse
-from .kernels.pointwise import Step, Unsupported
 
 Value = tuple[str, int] | float
 

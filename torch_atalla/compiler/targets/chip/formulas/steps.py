@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pointwise kernels as steps of the pointwise program: ("in", i) is operand i, ("step", i) the result of step i.
 
-Most come from their formulas (vector_formulas.py). Those that stand here are functions of the vector unit, or round
+Most come from their formulas (vector.py). Those that stand here are functions of the vector unit, or round
 less than their formulas would."""
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from math import pi, sqrt
 
 import torch
 
-from ...program.ir import AnyOperand, Immediate, Launch, Operand
+from ....program.ir import AnyOperand, Immediate, Launch, Operand
+from ..kernels.pointwise import Step, Unsupported
 from .expression import formula_of, formulas
-from .kernels.pointwise import Step, Unsupported
-from .vector_formulas import Value, steps
+from .vector import Value, steps
 
 A, B = ("in", 0), ("in", 1)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...program.support import generated
+from ....program.support import generated
 
 MATH = {"INFINITY": inf, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
 
