@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from torch_atalla.driver.files import write_whole
 from torch_atalla.loadable.code import listing
 from torch_atalla.loadable.errors import ExportError
@@ -94,24 +96,25 @@ def save_loadable(
 
         code = MethodsCode(exported)
         more |= {"target": CHIP, "cores": code.compile}
-    methods = compile_methods(
-        exported,
-        shared,
-        dump,
-        fallback=fallback,
-        optimize=optimize or ("fast" if chip else "exact"),
-        fold=fold,
-        epilogue=epilogue,
-        weights=weights,
-        **more,
-    )
-    builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
-    if shared.aliases:
-        builder.metadata["state_names"] = json.dumps(shared.aliases)
-    if chip:
-        add_code(builder, code.networks, next(iter(source.values())) if convert else None)
-    data = builder.build()
-    write_whole(Path(path), data)
-    if chip and dump is not None:
-        (Path(dump) / "listing.s").write_text(listing(path))
-    return builder.report
+    with torch.device("cpu"):  # what a caller has set as default may not hold the passes' constants
+        methods = compile_methods(
+            exported,
+            shared,
+            dump,
+            fallback=fallback,
+            optimize=optimize or ("fast" if chip else "exact"),
+            fold=fold,
+            epilogue=epilogue,
+            weights=weights,
+            **more,
+        )
+        builder = file_builder(path, exported, methods, Options(verify, golden, seed, weights, sign, dump))
+        if shared.aliases:
+            builder.metadata["state_names"] = json.dumps(shared.aliases)
+        if chip:
+            add_code(builder, code.networks, next(iter(source.values())) if convert else None)
+        data = builder.build()
+        write_whole(Path(path), data)
+        if chip and dump is not None:
+            (Path(dump) / "listing.s").write_text(listing(path))
+        return builder.report

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What surrounds a save changes no launch of the file: modes and defaults of the thread and of the process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import torch_atalla
+from torch_atalla.loadable.description import describe, render
+
+
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        picked = x.new_zeros(4, 3).index_add(0, torch.tensor([1, 3], device=x.device), x[:2])
+        return x.sum() * y, torch.relu(x @ y.t()), x.sort(1)[0].cumsum(0), picked
+
+
+@contextmanager
+def _set(setter: Callable, value: object, before: object) -> Iterator[None]:
+    setter(value)
+    try:
+        yield
+    finally:
+        setter(before)
+
+
+AMBIENTS: dict[str, Callable[[], AbstractContextManager]] = {
+    "default dtype": lambda: _set(torch.set_default_dtype, torch.bfloat16, torch.float32),
+    "deterministic": lambda: _set(torch.use_deterministic_algorithms, True, False),
+    "autocast": lambda: torch.autocast("atalla", torch.bfloat16),
+    "inference": torch.inference_mode,
+    "device": lambda: torch.device("atalla"),
+    "gradients": torch.enable_grad,
+}
+
+
+def _launches(program: torch.export.ExportedProgram) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.atl"
+        torch_atalla.save_loadable(program, path, fallback="error", golden=False)
+        return [line for line in render(describe(str(path))).splitlines() if " <- " in line]
+
+
+@pytest.fixture(scope="module")
+def exported() -> torch.export.ExportedProgram:
+    return torch.export.export(Model(), (torch.randn(3, 3), torch.randn(2, 3)))
+
+
+@pytest.mark.parametrize("name", AMBIENTS)
+def test_launches(name: str, exported: torch.export.ExportedProgram) -> None:
+    plain = _launches(exported)
+    with AMBIENTS[name]():
+        assert _launches(exported) == plain
+
+
+def test_compiled_with_deterministic_algorithms() -> None:
+    compiled = torch.compile(Model(), backend="atalla", fullgraph=True, options={"fallback": "error"})
+    x, y = torch.randn(3, 3, device="atalla"), torch.randn(2, 3, device="atalla")
+    with _set(torch.use_deterministic_algorithms, True, False):
+        for found, wanted in zip(compiled(x, y), Model()(x, y), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0)
