@@ -4,8 +4,7 @@
     python tools/model_aot_table.py [--only REGEX] [--optimize LEVEL] [--write]
 
 --write puts the table into docs/reference/models.md. The exit status is 1 when a model that is saved differs from eager
-mode, or its
-launches from those of torch.compile.
+mode, or its launches from those of torch.compile.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "aten/device/allocator.h"
+#include "aten/launch/launch_recorder.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {
@@ -43,10 +44,8 @@ void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
-// Uninitialized memory holds this value if the user asks for one: NaN, or the largest integer.
 at::Tensor filled(at::Tensor tensor) {
-  const at::Context& context = at::globalContext();
-  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+  if (fills_new_memory()) [[unlikely]]
     at::native::fill_empty_deterministic_(tensor);
   return tensor;
 }
@@ -89,6 +88,11 @@ at::Tensor efficient_zeros(at::IntArrayRef sizes, std::optional<c10::ScalarType>
 }
 
 }  // namespace
+
+bool fills_new_memory() {
+  const at::Context& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory() && !records();
+}
 
 at::Tensor empty(at::IntArrayRef sizes, c10::ScalarType dtype, c10::DeviceIndex index,
                  std::optional<c10::MemoryFormat> format) {

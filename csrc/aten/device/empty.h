@@ -7,6 +7,9 @@
 
 namespace atalla::aten {
 
+// True if new memory gets a value that the user asks for: NaN, or the largest integer. Recordings take memory as it is,
+// since the fill would count as a launch of the op.
+bool fills_new_memory();
 // An uninitialised tensor. `index` -1: the current device.
 at::Tensor empty(at::IntArrayRef sizes, c10::ScalarType dtype, c10::DeviceIndex index,
                  std::optional<c10::MemoryFormat> format = std::nullopt);

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.testing._internal.common_utils import DeterministicGuard, set_default_dtype
 
 import torch_atalla
 from torch_atalla.loadable.description import describe, render
@@ -22,18 +23,9 @@ class Model(nn.Module):
         return x.sum() * y, torch.relu(x @ y.t()), x.sort(1)[0].cumsum(0), picked
 
 
-@contextmanager
-def _set(setter: Callable, value: object, before: object) -> Iterator[None]:
-    setter(value)
-    try:
-        yield
-    finally:
-        setter(before)
-
-
 AMBIENTS: dict[str, Callable[[], AbstractContextManager]] = {
-    "default dtype": lambda: _set(torch.set_default_dtype, torch.bfloat16, torch.float32),
-    "deterministic": lambda: _set(torch.use_deterministic_algorithms, True, False),
+    "default dtype": lambda: set_default_dtype(torch.bfloat16),
+    "deterministic": lambda: DeterministicGuard(True),
     "autocast": lambda: torch.autocast("atalla", torch.bfloat16),
     "inference": torch.inference_mode,
     "device": lambda: torch.device("atalla"),
@@ -63,6 +55,6 @@ def test_launches(name: str, exported: torch.export.ExportedProgram) -> None:
 def test_compiled_with_deterministic_algorithms() -> None:
     compiled = torch.compile(Model(), backend="atalla", fullgraph=True, options={"fallback": "error"})
     x, y = torch.randn(3, 3, device="atalla"), torch.randn(2, 3, device="atalla")
-    with _set(torch.use_deterministic_algorithms, True, False):
+    with DeterministicGuard(True):
         for found, wanted in zip(compiled(x, y), Model()(x, y), strict=True):
             torch.testing.assert_close(found, wanted, rtol=0, atol=0)

@@ -88,15 +88,15 @@ def save_loadable(
     chip = engine == "isa"
     more: dict[str, Any] = {}
     source = methods_of(program, args, kwargs)
-    shared = shared_tensors(source)
-    exported = {name: narrowed(item, shared.states[name]) for name, item in source.items()} if convert else source
-    if chip:
-        from ..targets.chip.fusion import CHIP  # late: only this engine needs the chip target
-        from .code import MethodsCode, add_code
-
-        code = MethodsCode(exported)
-        more |= {"target": CHIP, "cores": code.compile}
     with torch.device("cpu"):  # what a caller has set as default may not hold the passes' constants
+        shared = shared_tensors(source)
+        exported = {name: narrowed(item, shared.states[name]) for name, item in source.items()} if convert else source
+        if chip:
+            from ..targets.chip.fusion import CHIP  # late: only this engine needs the chip target
+            from .code import MethodsCode, add_code
+
+            code = MethodsCode(exported)
+            more |= {"target": CHIP, "cores": code.compile}
         methods = compile_methods(
             exported,
             shared,

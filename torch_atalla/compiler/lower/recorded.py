@@ -83,8 +83,8 @@ def _with_activation(trace: Trace, activation: str) -> Trace:
     if last.kernel != "gemm":
         raise NotNativeError(f"a product that ends with the launch of {last.kernel}, expected gemm")
     code = contract("gemm").parameters["activation"].values.index(activation)
-    parameters = replace_parameters("gemm", last.compute, last.iparams, last.fparams, activation=code)
-    return trace._replace(launches=[*before, last._replace(iparams=parameters[0], fparams=parameters[1])])
+    iparams, fparams = replace_parameters("gemm", last.compute, last.iparams, last.fparams, activation=code)
+    return trace._replace(launches=[*before, last._replace(iparams=iparams, fparams=fparams)])
 
 
 def _is_static(value: Value) -> bool:

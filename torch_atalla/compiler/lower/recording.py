@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -74,7 +73,7 @@ def record(target: Any, arguments: dict[str, Any], number: Callable[[Any], int] 
     given: list[int] = []  # addresses of arguments
     try:
         # Without gradients and autocast, as programs are.
-        with torch.no_grad(), torch._C._DisableAutocast(), _memory_as_it_is():
+        with torch.no_grad(), torch._C._DisableAutocast():
             outcome = _C.record_launches(lambda: _call(target, arguments, number, given))
     except NotNativeError:
         raise
@@ -93,18 +92,6 @@ def record(target: Any, arguments: dict[str, Any], number: Callable[[Any], int] 
         pytree.tree_map(names.result, tuple(result) if isinstance(result, list) else result),
         drawn,
     )
-
-
-@contextmanager
-def _memory_as_it_is() -> Iterator[None]:
-    """Deterministic algorithms fill new memory, also of placeholders, which would count as launches of the op."""
-    deterministic: Any = torch.utils.deterministic
-    before = deterministic.fill_uninitialized_memory
-    deterministic.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        deterministic.fill_uninitialized_memory = before
 
 
 def _call(target: Any, arguments: dict[str, Any], number: Callable[[Any], int], given: list[int]) -> Any:

@@ -95,7 +95,7 @@ def _without_overwritten(launches: Sequence[Recorded]) -> list[Recorded]:
     found: list[Recorded] = []
     overwritten: set[Place] = set()  # by later launches, before anything reads it
     for launch in reversed(launches):
-        if launch.kernel == "copy" and launch.outputs[0] in overwritten:
+        if launch.kernel == "copy" and overwritten.issuperset(launch.outputs):
             continue
         combined = contract(launch.kernel).combined_outputs
         outputs = {place for k, place in enumerate(launch.outputs) if place is not None and k not in combined}

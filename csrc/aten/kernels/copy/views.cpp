@@ -40,8 +40,7 @@ const Tensor& resize(const Tensor& self, IntArrayRef sizes, std::optional<Memory
     TORCH_CHECK(*format != MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl.empty_tensor_restride(*format);
   }
-  const at::Context& context = at::globalContext();
-  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) [[unlikely]]
+  if (fills_new_memory()) [[unlikely]]
     at::native::fill_resize_deterministic_(self, bytes);
   return self;
 }

@@ -21,17 +21,12 @@ _COMPARISONS: dict[str, tuple[tuple[str, ...], Callable[[float, float], bool]]] 
     "<=": (("lt", "eq"), operator.le), ">=": (("gt", "eq"), operator.ge),
     "==": (("eq",), operator.eq), "!=": (("ne",), operator.ne),
 }  # fmt: skip
-_OF_TRUTHS = {
-    "&&": "mul",
-    "||": "maximum",
-    "&": "mul",
-    "|": "maximum",
-    "^": "ne",
-}
+_OF_TRUTHS = {"&&": "mul", "||": "maximum", "&": "mul", "|": "maximum", "^": "ne"}
 _MIRRORED = {"lt": "gt", "gt": "lt", "eq": "eq", "ne": "ne"}
 _FUNCTIONS: dict[str, Callable[[float], float] | None] = {"exp": exp, "sigmoid": None, "tanh": None, "abs": abs}
 # From here to 0, expm1 is x (1 + x / 2 + x^2 / 6): the difference of exp(x) and 1 has lost too many bits.
 _CANCELS = 0.25
+_NAMES = {**MATH, "true": 1.0, "false": 0.0}
 
 
 def steps(formula: str, names: Mapping[str, Value], truths: Collection[Value] = ()) -> list[Step]:
@@ -51,7 +46,7 @@ def steps(formula: str, names: Mapping[str, Value], truths: Collection[Value] = 
 
 class _Formula:
     def __init__(self, names: Mapping[str, Value], truths: Collection[Value]) -> None:
-        self.names, self.truths = names, truths
+        self.names, self.truths = names, set(truths)  # values that are 0 or 1
         self.steps: list[Step] = []
         self.known: dict[Step, Value] = {}
 
@@ -85,10 +80,10 @@ class _Formula:
         raise Unsupported(f"the operator {tree.what}")
 
     def name(self, name: str) -> Value:
-        known = {**MATH, "true": 1.0, "false": 0.0}
-        if name not in self.names and name not in known:
-            raise Unsupported(f"a formula with {name}")
-        return self.names.get(name, known.get(name, 0.0))
+        for known in (self.names, _NAMES):
+            if name in known:
+                return known[name]
+        raise Unsupported(f"a formula with {name}")
 
     def unary(self, what: str, x: Value) -> Value:
         if what == "-":
@@ -121,12 +116,13 @@ class _Formula:
         if isinstance(a, float):
             a, b, names = b, a, tuple(_MIRRORED[name] for name in names)
         found = [self.step(name, a, b) for name in names]
-        return found[0] if len(found) == 1 else self.step("maximum", *found)
+        result = found[0] if len(found) == 1 else self.step("maximum", *found)
+        self.truths.add(result)
+        return result
 
     def truth(self, x: Value) -> Value:
         """0 or 1."""
-        compared = isinstance(x, tuple) and x[0] == "step" and self.steps[x[1]][0] in _MIRRORED
-        return x if compared or x in self.truths else self.compare("!=", x, 0.0)
+        return x if x in self.truths else self.compare("!=", x, 0.0)
 
     def of_truths(self, name: str, a: Value, b: Value) -> Value:
         if isinstance(a, float):
@@ -135,7 +131,9 @@ class _Formula:
             if isinstance(a, float) or name == "ne":
                 raise Unsupported("a truth value that is a constant")
             return b if (b == 0.0) == (name == "mul") else a
-        return self.step(name, a, b)
+        result = self.step(name, a, b)
+        self.truths.add(result)
+        return result
 
     def extreme(self, name: str, a: Value, b: Value) -> Value:
         if isinstance(a, float) and isinstance(b, float):

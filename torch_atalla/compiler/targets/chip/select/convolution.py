@@ -170,7 +170,7 @@ class _Convolution:
         merged = dilation[1] == 1 and groups == 1
         run = kw * c if merged else c // groups
         need_h, need_w = self.reach(0, oh), self.reach(1, ow)
-        # Whether the image can be read where it is.
+        # The product reads the image where it is, unless it needs a border or its pixels have gaps.
         simple = max(self.padding) == 0 and dense_pixels(x) and need_h <= h and need_w <= w
         channels = c
         if not (simple and run % LANES == 0 and stride[1] * c > 1):
