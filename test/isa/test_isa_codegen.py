@@ -194,8 +194,8 @@ class TestRows(CodegenTestCase):
         for m, n in self.SHAPES[1:]:
             x, w = bf16(m, n), bf16(n, seed=1)
             image = Image()
-            for variant, words, first in rows.plan("rms_norm", m, n, n, n, weight=True, eps=1e-5):
-                at = {"x": Address("x", 2 * first * n), "y": Address("y", 2 * first * n), "weight": Address("w")}
+            for variant, words, starts in rows.plan("rms_norm", m, n, n, n, weight=True, eps=1e-5):
+                at = {name: Address(name, 2 * first) for name, first in starts.items()} | {"weight": Address("w")}
                 image.call(variant.name, lambda v=variant: rows.build(v), {**words, **at})
             code = image.link()
             place = {"table": 0x1000, "w": 0x8000, "x": 0x10000, "y": 0x80000}

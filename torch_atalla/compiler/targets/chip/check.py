@@ -23,7 +23,7 @@ from torch_atalla.loadable.errors import ExportError
 from ...program.ir import BufferKind, Operand
 from ...program.layouts import same_layout
 from .build import CompiledNetwork
-from .kernels.common import SCRATCH_ROWS
+from .kernels.tiling import SCRATCH_ROWS
 from .network import Network, element_bytes
 from .noise import Bound, bounds, widen
 from .place import Placed, place_network

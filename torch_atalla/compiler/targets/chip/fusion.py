@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import isclose
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from ...program.layouts import same_layout
 from ...program.vector_program import CONVERT, VectorProgram, loop_dtype, step_table
 from .formulas.steps import number_of, steps_of
 from .kernels.activation import ACTIVATIONS
-from .kernels.pointwise import Step
+from .kernels.pointwise import Chain, Step
 
 MOST_STEPS, MOST_INPUTS = 24, 6
 STEPS = "pointwise.steps"  # a kernel of the code alone
@@ -121,26 +122,22 @@ def _steps(launch: Launch) -> tuple[Step, ...] | None:
     ]
     chain = _Chain(len(operands))
     if launch.program is None:
-        chain.add(launch, values)
+        chain.add_launch(launch, values)
     elif not chain.add_program(launch.program, values, launch.inputs):
         return None
     return tuple(_simplify(chain.steps, len(operands)))
 
 
-class _Chain:
-    """Steps under construction. A value is the number of an operand or step, or a constant."""
+class _Chain(Chain):
+    """A value is the number of an operand or step, or a constant."""
 
-    def __init__(self, operands: int) -> None:
-        self.operands = operands
-        self.steps: list[Step] = []
-
-    def add(self, launch: Launch, values: Sequence[int | float]) -> int | None:
+    def add_launch(self, launch: Launch, values: Sequence[int | float]) -> int | None:
         """The result of the launch on these values; None if it has no steps."""
-        base = self.operands + len(self.steps)
+        base = self.inputs + len(self.steps)
         made = steps_of(launch)
         for name, *parts in made or ():
-            self.steps.append((name, *(_renumbered(part, values, base) for part in parts)))
-        return None if made is None else self.operands + len(self.steps) - 1
+            self.add(name, *(_renumbered(part, values, base) for part in parts))
+        return None if made is None else self.inputs + len(self.steps) - 1
 
     def add_program(self, program: VectorProgram, values: list[int | float], operands: Sequence[AnyOperand]) -> bool:
         """Whether all steps of the program have been added. values, operands: what its inputs are."""
@@ -150,13 +147,13 @@ class _Chain:
                 source, result = step.sources[0], step.dtype
                 value = values[source]
                 if result is torch.bool and dtypes[source] is not torch.bool:
-                    value = self._step("ne", value, 0.0)
+                    value = self.add("ne", value, 0.0)
             else:
                 inputs = tuple(x if isinstance(x := known[k], Immediate) else _value(dtypes[k]) for k in step.sources)
                 kind = step_table()[step.kernel]
                 result = loop_dtype(step.dtype) if kind.result in ("same", "real") else from_name(kind.result)
                 launch = Launch(step.kernel, (_value(result),), inputs, step.dtype, step.iparams, step.fparams)
-                found = self.add(launch, [values[k] for k in step.sources])
+                found = self.add_launch(launch, [values[k] for k in step.sources])
                 if found is None:
                     return False
                 value = found
@@ -165,13 +162,9 @@ class _Chain:
             known.append(None)
         if len(program.outputs) != 1:
             return False
-        if values[program.outputs[0]] != self.operands + len(self.steps) - 1:
-            self._step("round", values[program.outputs[0]])
+        if values[program.outputs[0]] != self.inputs + len(self.steps) - 1:
+            self.add("round", values[program.outputs[0]])
         return True
-
-    def _step(self, name: str, *parts: int | float) -> int:
-        self.steps.append((name, *parts))
-        return self.operands + len(self.steps) - 1
 
 
 def _value(dtype: torch.dtype) -> Operand:
@@ -179,48 +172,41 @@ def _value(dtype: torch.dtype) -> Operand:
     return Operand(-1, 0, (), (), dtype)
 
 
-def _renumbered(part: object, values: Sequence[int | float], base: int) -> object:
+def _renumbered(part: Any, values: Sequence[int | float], base: int) -> int | float:
     """In a formula, ("in", i) is operand i and ("step", i) the result of its own step i."""
     if isinstance(part, tuple):
         return values[part[1]] if part[0] == "in" else base + part[1]
     return part
 
 
-GELU = ("mul", "mul", "mul", "mul", "add", "mul", "tanh", "add", "mul")
+def _gelu(x: int, v: int) -> list[Step]:
+    """GELU of value x written out with tanh, as GPT-2 has it, where its first step gives value v."""
+    return [
+        ("mul", x, 0.5), ("mul", x, x), ("mul", v + 1, x), ("mul", v + 2, 0.044715), ("add", x, v + 3),
+        ("mul", v + 4, 0.7978845608), ("tanh", v + 5), ("add", v + 6, 1.0), ("mul", v, v + 7),
+    ]  # fmt: skip
 
 
 def _simplify(steps: list[Step], inputs: int) -> list[Step]:
-    """GELU written out with tanh, as GPT-2 has it, becomes one step."""
-    from math import isclose
-
-    for start in range(len(steps) - len(GELU) + 1):
-        part = steps[start : start + len(GELU)]
-        if tuple(step[0] for step in part) != GELU:
+    """GELU written out becomes one step."""
+    count = len(_gelu(0, 0))
+    for start in range(len(steps) - count + 1):
+        x, v = steps[start][1], inputs + start
+        rest = steps[start + count :]
+        if not isinstance(x, int) or not all(map(_alike, steps[start:], _gelu(x, v))):
             continue
-        v = inputs + start
-        half, square, cube, scaled, total, inner, th, one, out = part
-        x = half[1]
-        matches = (
-            half[2] == 0.5
-            and square[1:] == (x, x)
-            and cube[1:] == (v + 1, x)
-            and scaled[1] == v + 2
-            and isclose(scaled[2], 0.044715, rel_tol=1e-4)
-            and total[1:] == (x, v + 3)
-            and inner[1] == v + 4
-            and isclose(inner[2], 0.7978845608, rel_tol=1e-4)
-            and th[1:] == (v + 5,)
-            and one[1:] == (v + 6, 1.0)
-            and out[1:] == (v, v + 7)
-        )
-        later = [operand for step in steps[start + len(GELU) :] for operand in step[1:] if isinstance(operand, int)]
-        if not matches or any(v <= operand < v + len(GELU) - 1 for operand in later):
+        if any(v <= operand < v + count - 1 for step in rest for operand in step[1:] if isinstance(operand, int)):
             continue
-        shift = len(GELU) - 1
-
-        rest = [_moved(step, v, shift) for step in steps[start + len(GELU) :]]
-        return _simplify([*steps[:start], ("gelu", x), *rest], inputs)
+        return _simplify([*steps[:start], ("gelu", x), *(_moved(step, v, count - 1) for step in rest)], inputs)
     return steps
+
+
+def _alike(step: Step, other: Step) -> bool:
+    """Whether steps differ by no more than constants do that were rounded."""
+    return len(step) == len(other) and all(
+        isclose(a, b, rel_tol=1e-4) if isinstance(b, float) and isinstance(a, float) else a == b
+        for a, b in zip(step, other)
+    )
 
 
 def _moved(step: Step, first: int, shift: int) -> Step:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from torch_atalla.isa.geometry import LANES
 
 from .image import Address, Call
-from .kernels.common import ROW_BYTES, SCRATCH_ROWS, Kernel
+from .kernels.common import Kernel
 from .kernels.kept import Transfer
+from .kernels.tiling import ROW_BYTES, SCRATCH_ROWS
 from .selection import Selection
 
 

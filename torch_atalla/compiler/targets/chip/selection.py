@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from ...program.ir import Buffer, BufferKind, LinearProgram, Operand
+from torch_atalla.isa.geometry import LANES
+
+from ...program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand
 from ...schedule.chip_model import ChipModel
 from .image import Address
-from .kernels.common import LANES
 from .kernels.pointwise import Unsupported
+from .kernels.tiling import ELEMENT, Call
 from .network import ALIGN, Network, element_bytes
 from .ports import RawOperand
 from .vir import Builder
@@ -83,8 +86,10 @@ class Selection:
             self.network.regions[operand.buffer] = name
         return name
 
-    def address(self, operand: Operand, elements: int = 0) -> Address:
-        """Of element `elements` (in memory order) of the operand."""
+    def address(self, operand: Operand | Address, elements: int = 0) -> Address:
+        """Of element `elements` (in memory order) of the operand, or of BF16 numbers at an address."""
+        if isinstance(operand, Address):
+            return replace(operand, offset=operand.offset + ELEMENT * elements)
         size = operand.dtype.itemsize if isinstance(operand, RawOperand) else element_bytes(operand.dtype)
         region = self.region(operand)
         if self.program.buffers[operand.buffer].kind is BufferKind.TEMPORARY:
@@ -117,6 +122,17 @@ class Selection:
         self.program.buffers.append(buffer)
         return Operand(buffer.index, 0, sizes, strides, dtype)
 
+    def new(
+        self, sizes: Sequence[int], order: Iterable[int] | None = None, dtype: torch.dtype = torch.bfloat16
+    ) -> Operand:
+        """On a new temporary without gaps. order: its dimensions from the outermost to the innermost; None: as they
+        are."""
+        strides, step = [0] * len(sizes), 1
+        for d in reversed([*(range(len(sizes)) if order is None else order)]):
+            strides[d] = step
+            step *= sizes[d]
+        return self.new_operand(tuple(sizes), tuple(strides), step, dtype)
+
     def constant(self, values: torch.Tensor) -> str:
         """A region with these values, stored once however often they are asked for."""
         data = values_bytes(values.contiguous().view(-1))
@@ -141,6 +157,14 @@ class Selection:
         """kernel: a function from variant to Builder."""
         self.image.call(variant.name, lambda: kernel(variant), words, self.node, kernel, variant)
 
+    def calls(
+        self, kernel: Callable[..., Builder], planned: Iterable[Call], places: Mapping[str, Operand | Address | None]
+    ) -> None:
+        """places: what the kernel's addresses name; None for what it does without."""
+        for variant, words, starts in planned:
+            given = {name: self.address(x, starts.get(name, 0)) for name, x in places.items() if x is not None}
+            self.call(kernel, variant, {**words, **given})
+
 
 def values_bytes(values: torch.Tensor) -> bytes:
     """As the program keeps them, without a gap."""
@@ -150,6 +174,13 @@ def values_bytes(values: torch.Tensor) -> bytes:
     if element_bytes(values.dtype) == 4:
         values = values.to(torch.int32)
     return values.contiguous().numpy().tobytes()
+
+
+def operands_of(launch: Launch, inputs: int = 1) -> list[Operand]:
+    """The first result of a launch, and its first inputs, which have to be there."""
+    found = [operand for operand in (launch.outputs[0], *launch.inputs[:inputs]) if isinstance(operand, Operand)]
+    assert len(found) == 1 + inputs
+    return found
 
 
 def check_dtypes(operands: Iterable[Operand], *, integers: bool = False) -> None:

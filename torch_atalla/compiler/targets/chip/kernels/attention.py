@@ -19,12 +19,15 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
-from .common import (
+from .common import Kernel
+from .kept import Transfer
+from .pointwise import Unsupported
+from .tiling import (
     ELEMENT,
     ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
-    Kernel,
+    Call,
     marks,
     metadata,
     pad_rows,
@@ -33,8 +36,6 @@ from .common import (
     tile_in,
     tiles,
 )
-from .kept import Transfer
-from .pointwise import Unsupported
 
 Q_SID, K_SID = 0, 1
 MASKED = -1.0e30  # is added where a mask is false: no score is as small, and its exponential is 0
@@ -80,11 +81,9 @@ class Heads:
     outer: Sequence[tuple[int, tuple[int, int, int, int, int]]]
 
 
-def plan(
-    s: Heads, scale: float, mask: str, causal: bool, groups: int = 0, sums: bool = False
-) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls: variant, words but for addresses (q, k, v, o, mask, heads, sums), and the first query. groups: of the
-    array. sums: log(sum(exp(score))) of each query is a second result, contiguous."""
+def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0, sums: bool = False) -> list[Call]:
+    """Addresses: q, k, v, o, mask, heads, sums. groups: of the array. sums: log(sum(exp(score))) of each query is a
+    second result, contiguous."""
     et, evt, st = tiles(s.e), tiles(s.ev), tiles(s.keys)
     group = groups & ((1 if et > 1 else 0) | (2 if evt > 1 else 0))
     if et > MOST_WIDTH or evt > MOST_WIDTH:
@@ -135,7 +134,8 @@ def plan(
         ):
             words[f"{name}_meta"] = tile_in(Q_SID, taken, LANES, (s.length, width, row))
             words[f"{name}_meta_c"] = tile_in(Q_SID, taken, tail(width), (s.length, width, row))
-        calls.append((variant, words, first))
+        rows_apart = {"q": s.q_row, "o": s.o_row, "mask": s.mask_row, "sums": 1}
+        calls.append((variant, words, {name: first * step for name, step in rows_apart.items()}))
     return calls
 
 
@@ -208,7 +208,7 @@ class _Attention(Kernel):
                 scratch, line = self.places[name], self.lines[name]
                 for column in range(width):
                     if v.clear:
-                        self.zero_rows(scratch, K_SID, name)
+                        self.fill_rows(scratch, K_SID, name)
                     source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
                     last = column == width - 1
                     b.tile_load(scratch, source, self.metas[f"{name}_meta" + ("_c" if last else "")], name)
@@ -290,7 +290,7 @@ class _Attention(Kernel):
             place = self.tile(Q_TILE + column)
             last = column == v.e - 1
             if last and v.clear:
-                self.zero_rows(place, Q_SID, "q")
+                self.fill_rows(place, Q_SID, "q")
             source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
             b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
 
@@ -489,18 +489,6 @@ class _Attention(Kernel):
 
     def emit(self) -> None:
         b, v = self.b, self.v
-        names = ["q", "k", "v", "o", "heads", "count", "blocks", "tiles", "k_tile", "v_tile", "q_block", "o_block"]
-        names += ["scale", "q_meta_c", "o_meta_c"]
-        names += ["q_meta", "k_meta", "k_meta_r"] if v.e > 1 else []
-        names += ["o_meta", "v_meta", "v_meta_r"] if v.ev > 1 else []
-        names += ["k_meta_c", "k_meta_rc", "v_meta_c", "v_meta_rc"]
-        masked = v.mask != "none"
-        names += ["mask", "mask_block", "mask_meta", "mask_meta_c"] if masked else []
-        names += ["lanes"] if v.cut else []
-        names += ["first_tiles"] if v.causal else []
-        names += ["span", "share"] if v.double else []
-        names += ["sums", "sums_head", "sums_meta"] if v.sums else []
-        self.load_parameters(names)
         self.ones = self.ones_vector()
         if v.cut:
             self.lanes = b.m()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernels share: tile arithmetic, metadata words, loop nests, transposing through the array."""
+"""What the kernels share: a function under construction, and steps that several of them record."""
 
 from __future__ import annotations
 
@@ -13,85 +13,24 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import NEXT, ROWS, V0, X0, Builder, Reg
 from .activation import Constants
 from .kept import KeptBuilder, Transfer
+from .tiling import SCRATCH_ROWS, TILE_BYTES
 
-ROW_BYTES = 64  # of a scratchpad row
-TILE_BYTES = LANES * ROW_BYTES  # of a 32 x 32 tile, in a scratchpad and in DRAM alike
-SCRATCH_ROWS = 16384  # 1 MiB
-ELEMENT = 2  # bytes of a BF16
 AHEAD = 16  # loads from a vector's to that which its instruction follows: the latency of a load, and one
+FARTHEST = {"max": float("-inf"), "min": float("inf")}  # what an extreme starts from
 REPORT_FAULT = c_abi.ATALLA_ISA_REPORT_FAULT
 FAULT_ARGUMENTS = tuple(Reg("x", number) for number in (10, 11, 12))
 
 
-def tiles(size: int) -> int:
-    return -(-size // LANES)
+class Parameters(dict[str, Reg]):
+    """The words of the descriptor by their names. The first use of a word loads it, at the head of the function."""
 
+    def __init__(self, b: Builder, k: Constants) -> None:
+        super().__init__()
+        self.b, self.k = b, k
 
-def tail(size: int) -> int:
-    """Elements of the last tile."""
-    return (size - 1) % LANES + 1
-
-
-def round_rows(rows: int) -> int:
-    """How many of up to 32 rows (or more, in steps of 8) are computed: few sizes, so that calls share their code."""
-    return next(r for r in (1, 2, 4, 8) if rows <= r) if rows <= 8 else -(-rows // 8) * 8
-
-
-def pad_rows(rows: int) -> int:
-    """Like `round_rows`, for up to 32 rows without matrix products."""
-    return LANES if rows > 24 else next(r for r in (1, 2, 4, 8, 16, 24) if rows <= r)
-
-
-def split(size: int) -> list[tuple[int, int, int]]:
-    """(first, number of tiles, size of a tile) of the whole tiles and of the rest."""
-    whole, rest = divmod(size, LANES)
-    return [(0, whole, LANES)] * bool(whole) + [(whole * LANES, 1, rest)] * bool(rest)
-
-
-def marks(**given: object) -> str:
-    """The names of the arguments that are true: what tells the code of two variants apart."""
-    return "".join(name for name, on in given.items() if on)
-
-
-def nest_names(depth: int, names: Iterable[str]) -> list[str]:
-    """The words of `depth` loops: for each level its count and the step of each pointer."""
-    names = [*names]
-    return [f"{name}{level}" for level in range(depth) for name in names]
-
-
-def nest_words(loops: Iterable[Sequence[int]], names: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:
-    """The values of those words for loops (count, steps), the steps in units of `sizes` bytes."""
-    return {f"{n}{level}": x * size for level, loop in enumerate(loops) for n, x, size in zip(names, loop, sizes)}
-
-
-def odometer(loops: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """The loops (count, steps) with steps that also take back all passes of the next inner loop, for
-    `Kernel.advance`."""
-    result = [*loops[-1:]]
-    for (count, *steps), (inner, *back) in zip(loops[-2::-1], loops[:0:-1]):
-        result.insert(0, (count, *(step - inner * b for step, b in zip(steps, back))))
-    return result
-
-
-def metadata(sid: int, rows: int, cols: int, row_length: int) -> int:
-    """The word of scpad.ld and scpad.st; row_length is the distance of DRAM rows in elements."""
-    if not (0 < rows <= LANES and 0 < cols <= LANES and 0 < row_length <= 1 << 20):
-        raise ValueError(
-            f"no tile of {rows} x {cols} with rows {row_length} elements apart; at most 32 x 32, 2^20 apart"
-        )
-    length = 0 if row_length == cols or rows == 1 else row_length - 1
-    if length == 0 and not (row_length == cols or rows == 1):
-        raise ValueError("a row length of 1 needs tiles of one column")
-    return sid << 30 | (rows - 1) << 25 | (cols - 1) << 20 | length
-
-
-def tile_in(sid: int, rows: int, cols: int, matrix: tuple[int, int, int]) -> int:
-    """The word of a tile in a matrix: its rows, columns, and the distance of its rows, which may overlap.
-
-    No transfer uses the word of a tile that is larger than the matrix. ValueError where all rows are one in memory.
-    """
-    height, width, step = matrix
-    return metadata(sid, rows, cols, step if rows <= height and cols <= width and rows > 1 else cols)
+    def __missing__(self, name: str) -> Reg:
+        self[name] = self.k.at_head(("parameter", name), lambda: self.b.parameter(name))
+        return self[name]
 
 
 class Kernel:
@@ -102,7 +41,8 @@ class Kernel:
     def __init__(self, variant: Any, kept: Sequence[str] = ()) -> None:
         transfers = self.transfers(variant)
         self.b, self.v = KeptBuilder(variant.name, {word: transfers[word] for word in kept}), variant
-        self.p: dict[str, Reg] = {}
+        self.k = Constants(self.b)
+        self.p = Parameters(self.b, self.k)
 
     @classmethod
     def build(cls, variant: Any, kept: Sequence[str] = ()) -> Builder:
@@ -124,11 +64,6 @@ class Kernel:
 
     def emit(self) -> None:
         raise NotImplementedError
-
-    def load_parameters(self, names: Iterable[str]) -> None:
-        """Words of the descriptor, in this order. Constants are set behind them."""
-        self.p = {name: self.b.parameter(name) for name in dict.fromkeys(names)}
-        self.k = Constants(self.b)
 
     def nest(
         self, depth: int, pointers: dict[str, Reg], body: Callable[..., None], count: str = "n", level: int = 0
@@ -160,23 +95,15 @@ class Kernel:
                 b.emit("li.s", counters[level], 0)
                 self.advance(pointers, counters[:-1])
 
-    def load_tiles(self, scratch: Reg, dram: Reg, words: str, step: str, region: str) -> None:
-        """`words`_whole tiles, `step` bytes apart in DRAM, and a last one."""
+    def load_tiles(self, scratch: Reg, dram: Reg, words: str, region: str) -> None:
+        """The tiles that `tile_words` describes."""
         b, p = self.b, self.p
         scratch, dram = b.s("addi.s", scratch, 0), b.s("addi.s", dram, 0)
         with b.loop(p[f"{words}_whole"], skip_empty=True):
             b.tile_load(scratch, dram, p[f"{words}_meta"], region)
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-            b.emit("add.s", dram, dram, p[step])
+            b.emit("add.s", dram, dram, p[f"{words}_step"])
         b.tile_load(scratch, dram, p[f"{words}_last"], region)
-
-    def share(self, most: Reg, left: Reg) -> Reg:
-        """min(most, left), which is taken off `left`."""
-        count = self.b.s("addi.s", most, 0)
-        with self.b.unless("ble.s", count, left):
-            self.b.mov(count, left)
-        self.b.emit("sub.s", left, left, count)
-        return count
 
     def push_tile(self, vectors: list[Reg]) -> None:
         """vectors[n] becomes output column n."""
@@ -204,26 +131,37 @@ class Kernel:
         b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
         return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
 
-    def add_apart_again(
-        self, totals: list[Reg], specials: list[Reg], sweep: Callable[[], None], start: Reg = V0
-    ) -> None:
-        """Sums of infinities and NaNs, which must not reach other lanes: another sweep, which adds them to `specials`
-        (`add_apart`)."""
+    def reduce(
+        self, kind: str, count: int, sweep: Callable[[Callable[[int, Reg], None]], None], start: Reg = V0
+    ) -> list[Reg]:
+        """`count` sums or extremes ("max", "min") of vectors, lane by lane. sweep: calls what it is given with the
+        number of a result and a vector that belongs to it, for all of them. start: of the sums.
+
+        Sums go through the array, which holds the identity, so that they stay in FP32. Of those that are NaN, the
+        finite and the other vectors are added apart in another sweep.
+        """
         b = self.b
+        if kind in FARTHEST:
+            best = [b.vec("add.vs", V0, self.k(FARTHEST[kind])) for _ in range(count)]
+            sweep(lambda number, x: take_extreme(b, kind, best[number], x))
+            return best
+        totals = [b.vec("add.vv", start, V0) for _ in range(count)]
+        sweep(lambda number, x: b.row(totals[number], x, totals[number]))
         with b.unless("beq.s", any_nan(b, totals), X0):
             for total in totals:
                 b.emit("add.vv", total, start, V0)
-            specials += [b.vec("add.vv", V0, V0) for _ in totals]
-            sweep()
+            specials = [b.vec("add.vv", V0, V0) for _ in totals]
+            sweep(lambda number, x: add_apart(b, x, totals[number], specials[number]))
             for total, special in zip(totals, specials):
                 b.emit("add.vv", total, total, special)
+        return totals
 
     def ones_vector(self) -> Reg:
         return self.b.vec("add.vs", V0, self.b.lf(1.0))
 
-    def zero_rows(self, base: Reg, sid: int, region: str) -> None:
+    def fill_rows(self, base: Reg, sid: int, region: str, value: Reg = V0) -> None:
         for number, row in enumerate(ROWS):
-            self.b.store_row(V0, base, row, sid, region, number)
+            self.b.store_row(value, base, row, sid, region, number)
 
 
 def nans(b: Builder, x: Reg) -> Reg:

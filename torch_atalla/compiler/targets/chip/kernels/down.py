@@ -7,27 +7,15 @@ waits 45 cycles for its own last one; they go through the array with the identit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_atalla.isa.geometry import LANES
 
-from ..vir import ROWS, V0, X0, Reg, bf16_bits
-from .common import (
-    ELEMENT,
-    TILE_BYTES,
-    Kernel,
-    add_apart,
-    marks,
-    metadata,
-    nest_names,
-    nest_words,
-    tail,
-    take_extreme,
-    tile_in,
-    tiles,
-)
+from ..vir import ROWS, X0, Reg, bf16_bits
+from .common import Kernel
 from .pointwise import Unsupported
+from .tiling import ELEMENT, TILE_BYTES, Call, marks, metadata, nest_words, tail, tile_in, tiles
 
 IN_SID, OUT_SID = 0, 1
 MOST_TILES = 8
@@ -55,9 +43,8 @@ Loop = tuple[int, int, int]  # count, steps of out and in (or, of a reduced dime
 
 def plan(
     kind: str, n: int, rows: int, row_step: int, outer: Sequence[Loop], taps: Sequence[tuple[int, int]], scale: float
-) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls for results of n neighbours, each over `rows` rows and `taps`: variant, words but for the addresses (o,
-    x), and the first column."""
+) -> list[Call]:
+    """For results of n neighbours, each over `rows` rows and `taps`. Addresses: o, x."""
     if rows > 1 and (row_step == 0 or (row_step == 1 and n > 1)):
         raise Unsupported(f"rows {row_step} elements apart")
     loops = [loop for loop in outer if loop[0] > 1]
@@ -85,7 +72,7 @@ def plan(
             "scale": bf16_bits(scale),
         }
         words |= nest_words(loops, "nox", (1, ELEMENT, ELEMENT)) | nest_words(more, ("t", "tx"), (1, ELEMENT))
-        calls.append((variant, words, first * LANES))
+        calls.append((variant, words, dict.fromkeys("ox", first * LANES)))
     return calls
 
 
@@ -101,26 +88,20 @@ class _Down(Kernel):
             source = x if column == 0 else b.s("addi.s", x, column * LANES * ELEMENT)
             b.tile_load(place, source, self.p[meta + ("_cut" if cut else "")], "x")
 
-    def row(self, row: Reg) -> None:
-        b, v = self.b, self.v
-        for column, total in enumerate(self.totals):
+    def row(self, row: Reg, add: Callable[[int, Reg], None]) -> None:
+        v = self.v
+        for column in range(v.width):
             place = self.buffer if column == 0 else self.places[column]
             # The array mixes lanes: those that hold no element have to be 0.
             cut = v.cut and v.kind == "sum" and column == v.width - 1
-            value = b.load_row(place, row, IN_SID, "x", cols=v.cut if cut else LANES)
-            if self.specials:
-                add_apart(b, value, total, self.specials[column])
-            elif v.kind == "sum":
-                b.row(total, value, total)
-            else:
-                take_extreme(b, v.kind, total, value)
+            add(column, self.b.load_row(place, row, IN_SID, "x", cols=v.cut if cut else LANES))
 
     def columns(self) -> None:
         self.places = [
             self.b.s("add.s", self.buffer, self.k.integer(column * TILE_BYTES)) for column in range(self.v.width)
         ]
 
-    def rows(self, tx: Reg) -> None:
+    def rows(self, tx: Reg, add: Callable[[int, Reg], None]) -> None:
         b, v, p = self.b, self.v, self.p
         source = b.s("addi.s", tx, 0)
         self.load(source, "meta" if v.blocks else "meta_rest")
@@ -137,25 +118,23 @@ class _Down(Kernel):
                 b.emit("xor.s", self.buffer, self.buffer, other)
                 self.columns()
                 for row in range(LANES):
-                    self.row(ROWS[row])
+                    self.row(ROWS[row], add)
                 b.emit("xor.s", self.buffer, self.buffer, other)
         if v.rest:
             self.columns()
             number = b.s("addi.s", X0, 0)
             with b.loop(p["rest"]):
-                self.row(number)
+                self.row(number, add)
                 b.emit("addi.s", number, number, 1)
             b.emit("xor.s", self.buffer, self.buffer, other)
 
     def result(self, o: Reg, x: Reg) -> None:
         b, v, p = self.b, self.v, self.p
-        start = {"max": float("-inf"), "min": float("inf")}.get(v.kind, 0.0)
-        self.totals = [b.vec("add.vs", V0, self.k(start)) for _ in range(v.width)]
-        self.specials: list[Reg] = []
-        self.nest(v.taps, {"tx": x}, self.rows, "t")
-        if v.kind == "sum":
-            self.add_apart_again(self.totals, self.specials, lambda: self.nest(v.taps, {"tx": x}, self.rows, "t"))
-        for column, total in enumerate(self.totals):
+
+        def sweep(add: Callable[[int, Reg], None]) -> None:
+            self.nest(v.taps, {"tx": x}, lambda tx: self.rows(tx, add), "t")
+
+        for column, total in enumerate(self.reduce(v.kind, v.width, sweep)):
             y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
             place = self.k.integer(column * TILE_BYTES)
             b.store_row(y, place, X0, OUT_SID, "o", column)
@@ -165,13 +144,6 @@ class _Down(Kernel):
 
     def emit(self) -> None:
         b, v = self.b, self.v
-        names = ["o", "x"] + (["blocks", "x_block"] if v.blocks else []) + (["rest"] if v.rest else [])
-        metas = [name for name, on in (("meta", v.blocks), ("meta_rest", v.rest), ("o_meta", True)) if on]
-        names += [name for name in metas if v.width > 1 or not v.cut]
-        names += [f"{name}_cut" for name in metas if v.cut]
-        names += ["scale"] if v.kind == "sum" else []
-        names += nest_names(v.depth, "nox") + nest_names(v.taps, ("t", "tx"))
-        self.load_parameters(names)
         self.buffer = b.s("addi.s", X0, 0)
         if v.kind == "sum":
             self.push_tile(self.unit_vectors())

@@ -14,16 +14,15 @@ from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
-from ..vir import ROWS, V0, X0, Access, Reg
-from .activation import ACTIVATIONS, rounded
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, metadata, tiles
-from .gemm_pairs import GemmPairs
+from ..vir import X0, Reg
+from .gemm_block import GemmBlock
 from .gemm_plan import A_SID, BIAS_ROWS, STAGE_ROWS, W_SID, Variant
 from .gemm_residual import Residual
 from .kept import Transfer
+from .tiling import SCRATCH_ROWS, TILE_BYTES, tiles
 
 
-class _Gemm(GemmPairs):
+class _Gemm(GemmBlock):
     @classmethod
     def transfers(cls, variant: Variant) -> dict[str, Transfer]:
         if variant.image and not variant.pixel_step:
@@ -43,147 +42,6 @@ class _Gemm(GemmPairs):
         blocks = words["full"] if variant.resident else 2 if variant.double_a else variant.full_blocks
         rest = 0 if variant.full_blocks and not variant.resident else tiles(variant.rest)
         return STAGE_ROWS + (blocks * tiles(variant.main) + rest) * words["kt"] * LANES
-
-    def parameters(self) -> None:
-        v = self.v
-        names = ["a", "w", "c", "nt", "k_bytes", "a_last", "c_last", "c_last_n"]
-        names += ["a_tile", "c_tile"] if v.full_blocks or v.rest > LANES else []
-        names += ["a_meta", "c_meta", "c_meta_n"] if v.full_blocks or v.rest > LANES else []
-        names += ["k_whole"] if not v.one_step else []
-        names += ["k_passes"] if v.group and v.repeats else []
-        names += ["a_last_k"] + (["a_meta_k"] if v.full_blocks or v.rest > LANES else [])
-        names += ["full", "a_block", "c_block"] if v.full_blocks else []
-        names += ["a_span"] if v.double_a or v.resident else []
-        if v.pixel_step:
-            names += ["channel_tiles", "plane", "line", "deltas", "origin", "row", "early", "later"]
-            names += ["x_line", "x_piece", "x_whole", "x_meta", "x_last"]
-            names += ["c_main", "c_main_n", "next", "a_span"] if v.full_blocks else []
-            names += ["border_tiles"] if v.border else []
-        elif v.image:
-            names += ["kh", "kw", "kj", "a_kh", "a_kw", "a_line", "a_meta", "a_last"]
-            names += ["g_main", "c_main", "c_main_n"] if v.full_blocks else []
-            names += ["g_rest"] + (["a_piece"] if v.image > LANES else [])
-        names += ["w_meta"] + (["kt"] if v.in_tiles else ["w_meta_k", "w_meta_n", "w_meta_nk", "w_k", "w_n"])
-        names += ["w_base", "w_group", "w_place"] if v.weights == "beside" else []
-        names += ["panel", "panels", "w_panel"] if v.panels != "one" else []
-        names += ["panel_bytes"] if v.panels == "double" else []
-        names += ["pace"] if v.stepwise and v.full_blocks else []
-        names += ["bias", "bias_whole", "bias_meta"] if v.bias else []
-        names += ["residual"] if v.residual else []
-        names += ["alpha"] if v.scaled else []
-        names += ["batch", "a_batch", "w_batch", "c_batch"] if v.batched else []
-        self.load_parameters(names)
-
-    def step(self, c: list[Reg], w: list[Reg], pointers: list[Reg], w_pointer: Reg, partial: list[Reg]) -> None:
-        """One weight tile against the block; the next tile replaces `w`."""
-        b, v = self.b, self.v
-        if v.stepwise:
-            self.load_next()
-        if v.pixel_step:
-            self.a_step = b.x()
-            b.emit("lw.s", self.a_step, 0, self.delta, access=(Access("descriptor", False),))
-            b.emit("addi.s", self.delta, self.delta, 4)
-        tile_bytes = self.k.integer(TILE_BYTES)
-        self.push_tile(w)
-        b.emit("add.s", w_pointer, w_pointer, tile_bytes)
-        for row, out in enumerate(c):
-            if v.pixel_step:
-                pixel = row % v.image * v.pixel_step
-                offset = ROWS[pixel] if pixel < LANES else self.k.integer(pixel)
-                a = b.load_row(pointers[row // v.image], offset, A_SID, "A")
-            else:
-                a = b.load_row(pointers[row // LANES], ROWS[row % LANES], A_SID, "A", cols=v.lanes)
-            b.row(out, a, partial[row])
-        for lane, vector in enumerate(w):
-            b.load_row(w_pointer, ROWS[lane], W_SID, "W", out=vector)
-        for pointer in pointers:
-            b.emit("add.s", pointer, pointer, self.a_step)
-
-    def finish(self, c: list[Reg], stage: list[Reg], residual: list[Reg]) -> None:
-        """stage, residual: scratchpad addresses of the block's tiles."""
-        b, v, k = self.b, self.v, self.k
-        for row, x in enumerate(c):
-            y = b.vec("mul.vs", x, self["alpha"]) if v.scaled else x
-            if v.residual:
-                y = b.vec("add.vv", y, b.load_row(residual[row // LANES], ROWS[row % LANES], W_SID, "residual"))
-            if v.activation is not None:
-                y = ACTIVATIONS[v.activation](b, k, y)
-            elif not v.scaled and not v.residual:
-                y = rounded(b, k, y, row)
-            b.store_row(y, stage[row // LANES], ROWS[row % LANES], A_SID, "C", row)
-
-    def following(self, first: Reg, count: int) -> list[Reg]:
-        """`count` tiles, one after another in a scratchpad."""
-        pointers = [self.b.s("addi.s", first, 0)]
-        for _ in range(count - 1):
-            pointers.append(self.b.s("add.s", pointers[-1], self.k.integer(TILE_BYTES)))
-        return pointers
-
-    def block(
-        self,
-        rows: int,
-        last: bool,
-        a_buffer: Reg,
-        panel: Reg,
-        n_count: Reg,
-        n_ends: Reg,
-        c_dram: Reg,
-        bias_row: Reg | None,
-    ) -> None:
-        """All column tiles of the panel for one block of rows."""
-        b, v = self.b, self.v
-        count = tiles(rows)
-        end = "c_last" if last else "c_main" if v.image and rows % LANES else "c_meta"
-        names = ["c_meta"] * (count - 1) + [end]
-        if v.group:
-            final = b.s("mul.s", n_count, n_ends)
-            self.block_of_pairs(rows, names, a_buffer, panel, n_count, final, c_dram, bias_row, self.following)
-            return
-        w_pointer = b.s("addi.s", panel, 0)
-        w = self.load_tile_rows(w_pointer, W_SID, "W")
-        out = b.s("addi.s", c_dram, 0)
-        bias_index = None if bias_row is None else b.s("addi.s", bias_row, 0)
-        final = b.s("mul.s", n_count, n_ends)
-        metas = {name: b.s("addi.s", self[name], 0) for name in dict.fromkeys(names)}
-        stage = b.s("addi.s", X0, 0)
-        if v.residual:
-            self.residual.start(out, names, final)
-        with b.loop(n_count) as index:
-            with b.unless("bne.s", index, final):
-                for name, meta in metas.items():
-                    b.mov(meta, self[name + "_n"])
-            pointers = [b.s("addi.s", a_buffer, 0)]
-            if v.pixel_step:  # one an output line
-                self.delta = b.s("addi.s", self["deltas"], 0)
-                for _ in range(rows // v.image - 1):
-                    pointers.append(b.s("add.s", pointers[-1], self["line"]))
-            else:
-                step = self.k.integer(TILE_BYTES) if v.image else self["k_bytes"]
-                for _ in range(count - 1):
-                    pointers.append(b.s("add.s", pointers[-1], step))
-                self.a_step = self.k.integer(rows * ROW_BYTES if v.image else TILE_BYTES)
-            bias = V0
-            if bias_index is not None:
-                bias = b.load_row(self.bias_base, bias_index, W_SID, "bias")
-                b.emit("addi.s", bias_index, bias_index, 1)
-            if v.residual:
-                self.residual.load_next(out, index, n_count, final)
-            c = [b.v() for _ in range(rows)]
-            self.step(c, w, pointers, w_pointer, [bias] * rows)
-            if not v.one_step:
-                with b.loop(self["k_whole"]):
-                    self.step(c, w, pointers, w_pointer, c)
-            places = self.following(stage, count)
-            self.finish(c, places, self.following(self.residual.arrived, count) if v.residual else [])
-            if v.residual:
-                self.residual.advance()
-            target = b.s("addi.s", out, 0)
-            for tile in range(count):
-                b.tile_store(places[tile], target, metas[names[tile]], "C", "C in DRAM", None)
-                if tile < count - 1:
-                    target = b.s("add.s", target, self["c_tile"])
-            b.emit("addi.s", out, out, LANES * ELEMENT)
-            b.emit("sub.s", stage, self.k.integer(STAGE_ROWS // 2 * 64), stage)
 
     def blocks(self, panel: Reg, n_count: Reg, n_ends: Reg, c_panel: Reg, bias_row: Reg | None) -> None:
         """All blocks of rows against one panel."""
@@ -240,7 +98,7 @@ class _Gemm(GemmPairs):
                 b.emit("add.s", place, place, self["a_span"])
             self.load_block(a, place, v.rest, True)
         elif v.pixel_step:
-            self.start_image()
+            self.start_image(self["a"], self.a_first)
         elif not v.full_blocks:  # A stays for all panels
             self.load_block(self["a"], self.a_first, v.rest, True)
         bias_row = b.s("addi.s", X0, 0) if v.bias else None
@@ -293,7 +151,6 @@ class _Gemm(GemmPairs):
 
     def emit(self) -> None:
         b, v = self.b, self.v
-        self.parameters()
         self.k.integer(TILE_BYTES)
         self.a_first = b.li(STAGE_ROWS * 64)
         self.w_first = b.li(BIAS_ROWS * 64)
@@ -301,17 +158,11 @@ class _Gemm(GemmPairs):
             self.a_span = self["a_span"]
         if v.bias:
             self.bias_base = X0
-            scratch, dram = b.s("addi.s", X0, 0), b.s("addi.s", self["bias"], 0)
-            meta = b.li(metadata(W_SID, LANES, LANES, LANES))
-            with b.loop(self["bias_whole"], skip_empty=True):
-                b.tile_load(scratch, dram, meta, "bias")
-                b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
-                b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-            b.tile_load(scratch, dram, self["bias_meta"], "bias")
+            self.load_tiles(X0, self["bias"], "bias", "bias")
         if v.residual:
             self.residual = Residual(self)
         if v.border:
-            self.clear_border()
+            self.fill_border(self.a_first)
         if v.batched:
             with b.loop(self["batch"]):
                 self.product()

@@ -8,12 +8,14 @@ from contextlib import nullcontext
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, X0, Reg
-from .common import ELEMENT, TILE_BYTES, Kernel, tiles
 from .gemm_plan import A_SID, W_SID, Variant
+from .image import ImageKernel
+from .tiling import ELEMENT, TILE_BYTES, tiles
 
 
-class GemmLoads(Kernel):
+class GemmLoads(ImageKernel):
     v: Variant
+    image_region, several_planes = "A", True
     a_first: Reg  # scratchpad address of A
     stream: list[Reg]  # of the next panel: scratchpad, DRAM, tiles left, steps of k until the next tile
 
@@ -35,7 +37,7 @@ class GemmLoads(Kernel):
                 end = last and tile == count - 1
                 meta = self[("a_last" if end else "a_meta") + ("_k" if k_last else "")]
                 if k_last and v.k_tail:
-                    self.zero_rows(s, A_SID, "A")
+                    self.fill_rows(s, A_SID, "A")
                 b.tile_load(s, d, meta, "A")
                 if tile < count - 1:
                     d, s = b.s("add.s", d, self["a_tile"]), b.s("add.s", s, self["k_bytes"])
@@ -48,37 +50,6 @@ class GemmLoads(Kernel):
                 b.emit("addi.s", dram, dram, LANES * ELEMENT)
                 b.emit("add.s", scratch, scratch, tile_bytes)
         step(dram, scratch, True)
-
-    def clear_border(self) -> None:
-        """Zeros in all planes; images come on top of them."""
-        b = self.b
-        place = b.s("addi.s", self.a_first, 0)
-        with b.loop(self["border_tiles"]):
-            self.zero_rows(place, A_SID, "A")
-            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
-
-    def start_image(self) -> None:
-        """What the first block looks at; the other lines follow block by block."""
-        b = self.b
-        self.image_line = b.s("addi.s", self["a"], 0)
-        self.plane_line = b.s("add.s", self.a_first, self["origin"])
-        self.lines_left = b.s("addi.s", self["later"], 0)
-        self.load_lines(self["early"])
-
-    def next_lines(self) -> None:
-        self.load_lines(self.share(self["next"], self.lines_left))
-
-    def load_lines(self, count: Reg) -> None:
-        """The next lines of the image, into all planes."""
-        b = self.b
-        with b.loop(count, skip_empty=True):
-            left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
-            with b.loop(self["channel_tiles"]):
-                self.load_tiles(left, channels, "x", "x_piece", "A")
-                b.emit("add.s", left, left, self["plane"])
-                b.emit("addi.s", channels, channels, LANES * ELEMENT)
-            b.emit("add.s", self.plane_line, self.plane_line, self["row"])
-            b.emit("add.s", self.image_line, self.image_line, self["x_line"])
 
     def load_pixels(self, a: Reg, buffer: Reg, lines: Reg) -> None:
         """The rows of a convolution's block, for each step of k: pixels of `lines` output lines under one tap."""
@@ -123,12 +94,12 @@ class GemmLoads(Kernel):
             if not v.one_step:
                 with b.loop(self["k_whole"], skip_empty=True):
                     if v.weights == "columns" and v.k_tail:
-                        self.zero_rows(scratch, W_SID, "W")
+                        self.fill_rows(scratch, W_SID, "W")
                     b.tile_load(scratch, dram, meta, "W")
                     b.emit("add.s", dram, dram, self["w_k"])
                     b.emit("add.s", scratch, scratch, tile_bytes)
             if v.k_tail:
-                self.zero_rows(scratch, W_SID, "W")
+                self.fill_rows(scratch, W_SID, "W")
             b.tile_load(scratch, dram, meta_k, "W")
             b.emit("add.s", scratch, scratch, tile_bytes)
             b.emit("add.s", column, column, self["w_n"])
@@ -151,20 +122,30 @@ class GemmLoads(Kernel):
         place = b.s("and.s", b.s("srli.s", offset, 5), self["w_place"])
         return b.s("add.s", b.s("add.s", group, place), self["w_base"])
 
-    def load_next(self) -> None:
-        """A tile of the next panel, if there is one left, in every `pace`th step of k.
+    def load_next_tiles(self, count: int) -> None:
+        """`count` tiles of the next panel, or as many as are left, in every `pace`th pass.
 
         An SDMA engine queues few transfers: more of them at once would stop the block.
         """
         b, v = self.b, self.v
         scratch, dram, left, wait = self.stream
+        many = self.k.integer(count)
         if v.full_blocks:
             b.emit("addi.s", wait, wait, -1)
-        with b.unless("bgt.s", wait, X0) if v.full_blocks else nullcontext(), b.unless("ble.s", left, X0):
+
+        def load() -> None:
             b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "next W")
             b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
             b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-            b.emit("addi.s", left, left, -1)
+
+        with b.unless("bgt.s", wait, X0) if v.full_blocks else nullcontext(), b.unless("ble.s", left, X0):
+            if count > 1:
+                with b.unless("bge.s", left, many), b.loop(left):
+                    load()
+            with b.unless("blt.s", left, many) if count > 1 else nullcontext():
+                for _ in range(count):
+                    load()
+            b.emit("sub.s", left, left, many)
             if v.full_blocks:
                 b.mov(wait, self["pace"])
 

@@ -3,12 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import bf16_bits
-from .common import ELEMENT, ROW_BYTES, SCRATCH_ROWS, TILE_BYTES, marks, metadata, round_rows, tail, tile_in, tiles
+from .tiling import (
+    ELEMENT,
+    ROW_BYTES,
+    SCRATCH_ROWS,
+    TILE_BYTES,
+    marks,
+    metadata,
+    round_rows,
+    tail,
+    tile_in,
+    tile_words,
+    tiles,
+)
 
 # Row tiles of a full block by the pairs of a pass: 192 accumulators, 32 weights, 30 rows on their way. With pairs of
 # results, 96 rows have as many accumulators; pairs of vectors of k need twice as many registers on their way.
@@ -211,14 +224,12 @@ def plan(
         "w_meta_k": w_meta(LANES, k_last),
         "w_meta_n": w_meta(n_last, LANES),
         "w_meta_nk": w_meta(n_last, k_last),
-        "bias_whole": tiles(nt) - 1,
-        "bias_meta": metadata(W_SID, tail(nt), LANES, LANES),
         "batch": s.batch,
         "a_batch": s.a_batch * ELEMENT,
         "w_batch": s.w_batch * ELEMENT,
         "c_batch": s.c_batch * ELEMENT,
         "alpha": bf16_bits(alpha),
-    }
+    } | tile_words("bias", nt, TILE_BYTES, lambda count: metadata(W_SID, count, LANES, LANES))
     return variant, words
 
 
@@ -233,6 +244,17 @@ def place_tiles(variant: Variant, words: dict[str, int], beside: int) -> tuple[V
         "w_place": (beside - 1) * ROW_BYTES,  # and of the place in a group, which is 32 times as far
     }
     return replace(variant, weights="beside"), words | places
+
+
+@dataclass(frozen=True)
+class Product:
+    """A call for a convolution. starts: of its addresses in image and result, in elements. deltas: bytes from one step
+    of k to the next, which the address "deltas" names; none where tiles of k follow each other."""
+
+    variant: Variant
+    words: dict[str, int]
+    starts: dict[str, int]
+    deltas: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +286,7 @@ def longest_line(kt: int, nt: int, groups: int = 0) -> int:
     return min(TILES_BY_GROUP[pairs_of(groups, kt, nt)] * LANES, (SCRATCH_ROWS - STAGE_ROWS) // kt)
 
 
-def plan_pixels(s: Pixels, bias: bool, activation: str | None, groups: int = 0) -> tuple[Variant, dict[str, int]]:
+def plan_pixels(s: Pixels, bias: bool, activation: str | None, groups: int = 0) -> Product:
     """Like `plan`, with packed weights, for a convolution. groups: of the array."""
     kj = tiles(s.run)
     kt = s.kh * s.kw * kj
@@ -278,7 +300,7 @@ def plan_pixels(s: Pixels, bias: bool, activation: str | None, groups: int = 0) 
     variant, words = pixel_words(s, kt, lines, bias, activation, group=group)
     full = variant.full_blocks
     lanes = tail(s.run) if kj == 1 else LANES
-    return replace(variant, double_a=full and 2 * lines * s.ow * kt <= room, lanes=lanes), words
+    return Product(replace(variant, double_a=full and 2 * lines * s.ow * kt <= room, lanes=lanes), words, {})
 
 
 def pixel_words(

@@ -8,9 +8,8 @@ result. The innermost two dimensions of a call are a tile's rows and columns. An
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import inf, isnan, nan
 from typing import Any
 from zlib import crc32
@@ -21,13 +20,27 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .activation import ACTIVATIONS, Constants, leaky_relu, rounded
-from .common import ELEMENT, ROW_BYTES, TILE_BYTES, Kernel, metadata, nans, pad_rows, split
+from .common import Kernel, nans
 from .kept import Transfer
+from .tiling import ELEMENT, ROW_BYTES, TILE_BYTES, Call, metadata, nest_words, pad_rows, tile_loops
 
 Step = tuple  # (name, operand...): an int is a value's number, a float a constant
 IN_SID, OUT_SID = 0, 1
 BUFFERS, AHEAD = 4, 2  # of tiles; how many come in while one is computed on
 FULL, ROW, COLUMN, ONE = "full", "row", "column", "one"
+
+
+class Chain:
+    """Steps under construction, on values 0 .. inputs - 1."""
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.steps: list[Step] = []
+
+    def add(self, name: str, *operands: int | float) -> int:
+        """The number of the value that the step gives."""
+        self.steps.append((name, *operands))
+        return self.inputs + len(self.steps) - 1
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,8 @@ class Unsupported(Exception):
     """No program of this kernel takes the operands; says why."""
 
 
-def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[str, int], list[int]]]:
-    """Calls: variant, words but for addresses (p0 output, p1.. inputs), and each operand's offset in elements."""
+def plan(layout: Layout, steps: tuple[Step, ...]) -> list[Call]:
+    """Addresses: p0 (output), p1.. (inputs)."""
     layout = collapse(layout)
     sizes, strides = list(layout.sizes), [list(s) for s in layout.strides]
     operands = len(strides)
@@ -88,52 +101,45 @@ def plan(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[Variant, dict[st
     if inner is not None:
         for values in (sizes, *strides):
             values.append(values.pop(inner))
-    dense = all(s[-1] == 1 for s in strides) and len(sizes) == 1
-    pieces: list[tuple[int, list[int], list[list[int]], int, int]] = []
-    if dense:
+    if all(s[-1] == 1 for s in strides) and len(sizes) == 1:
         n = sizes[0]
         whole, rest = divmod(n, LANES * LANES)
         full, last = divmod(rest, LANES)
+        pieces: list[tuple[int, list[Sequence[int]], int, int]] = []
         if whole:
-            pieces.append((0, [whole], [[LANES * LANES]] * operands, LANES, LANES))
+            pieces.append((0, [(whole, *[LANES * LANES] * operands)], LANES, LANES))
         if full:
-            pieces.append((whole * LANES * LANES, [], [[]] * operands, full, LANES))
+            pieces.append((whole * LANES * LANES, [], full, LANES))
         if last:
-            pieces.append((n - last, [], [[]] * operands, 1, last))
+            pieces.append((n - last, [], 1, last))
         ones = [1] * operands
         return [
-            _call(counts, moves, rows, cols, [cols if rows > 1 else 1] * operands, ones, steps, [start] * operands)
-            for start, counts, moves, rows, cols in pieces
+            _call(loops, rows, cols, [cols if rows > 1 else 1] * operands, ones, steps, [start] * operands)
+            for start, loops, rows, cols in pieces
         ]
     if len(sizes) == 1:
         sizes, strides = [1, *sizes], [[0, *s] for s in strides]
-    *outer, r, c = sizes
-    calls = []
-    for (r0, rn, rt), (c0, cn, ct) in product(split(r), split(c)):
-        counts = [*outer, rn, cn]
-        moves = [[*s[:-2], s[-2] * LANES, s[-1] * LANES] for s in strides]
-        keep = [i for i, count in enumerate(counts) if count > 1]
-        counts, moves = [counts[i] for i in keep], [[m[i] for i in keep] for m in moves]
-        rows, columns = [s[-2] for s in strides], [s[-1] for s in strides]
-        starts = [row * r0 + column * c0 for row, column in zip(rows, columns)]
-        calls.append(_call(counts, moves, rt, ct, rows, columns, steps, starts))
-    return calls
+    *outer, rows, columns = zip(sizes, *strides)
+    return [
+        _call(loops, rt, ct, rows[1:], columns[1:], steps, starts)
+        for loops, rt, ct, starts in tile_loops(outer, rows, columns)
+    ]
 
 
 def _call(
-    counts: list[int],
-    moves: list[list[int]],
+    loops: list[Sequence[int]],
     rows: int,
     cols: int,
-    row_strides: list[int],
-    col_strides: list[int],
+    row_strides: Sequence[int],
+    col_strides: Sequence[int],
     steps: tuple[Step, ...],
     starts: list[int],
-) -> tuple[Variant, dict[str, int], list[int]]:
+) -> Call:
     words: dict[str, int] = {}
     shapes = []
-    counts, moves = _reordered(counts, moves)
-    still = tuple(i for i, move in enumerate(moves[1:]) if counts and move[-1] == 0)
+    if loops:  # that one innermost under which most inputs stay where they are
+        loops.append(loops.pop(max(reversed(range(len(loops))), key=lambda level: loops[level][2:].count(0))))
+    still = tuple(i for i, step in enumerate(loops[-1][2:]) if step == 0) if loops else ()
     for i, (row, col) in enumerate(zip(row_strides, col_strides)):
         if rows == 1:
             row = 0 if i else cols
@@ -154,21 +160,10 @@ def _call(
         if i:
             shapes.append(shape)
         words[f"m{i}"] = tile
-        for level, move in enumerate(moves[i]):
-            words[f"s{i}_{level}"] = move * ELEMENT
-    for level, count in enumerate(counts):
-        words[f"n{level}"] = count
-    variant = Variant(tuple(shapes), steps, pad_rows(rows), len(counts), 1 if cols == 1 else LANES, still)
-    return variant, words, starts
-
-
-def _reordered(counts: list[int], moves: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """The loops with that one innermost under which most inputs stay where they are."""
-    if not counts:
-        return counts, moves
-    inner = max(reversed(range(len(counts))), key=lambda level: sum(move[level] == 0 for move in moves[1:]))
-    order = [level for level in range(len(counts)) if level != inner] + [inner]
-    return [counts[level] for level in order], [[move[level] for level in order] for move in moves]
+    operands = range(len(starts))
+    words |= nest_words(loops, ["n", *(f"s{i}_" for i in operands)], [1, *(ELEMENT for _ in operands)])
+    variant = Variant(tuple(shapes), steps, pad_rows(rows), len(loops), 1 if cols == 1 else LANES, still)
+    return variant, words, {f"p{i}": start for i, start in enumerate(starts)}
 
 
 class _Map(Kernel):
@@ -277,9 +272,6 @@ class _Map(Kernel):
     def emit(self) -> None:
         b, v = self.b, self.v
         operands = range(len(v.inputs) + 1)
-        names = [f"p{i}" for i in operands] + [f"m{i}" for i in operands] + [f"n{level}" for level in range(v.depth)]
-        names += [f"s{i}_{level}" for i in operands for level in range(v.depth)]
-        self.load_parameters(names)
         self.out = b.s("addi.s", X0, 0)  # the buffer at hand: of the result, and of the inputs in their scratchpad
         self.step, self.ring = b.li(self.span(v)), b.li((BUFFERS - 1) * self.span(v))
         self.k.integer(TILE_BYTES)

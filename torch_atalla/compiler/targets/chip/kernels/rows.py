@@ -15,22 +15,23 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
-from .common import (
+from .common import Kernel, nans
+from .kept import Transfer
+from .tiling import (
     ELEMENT,
     ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
-    Kernel,
+    Call,
     marks,
     metadata,
-    nans,
     pad_rows,
     split,
     tail,
     tile_in,
+    tile_words,
     tiles,
 )
-from .kept import Transfer
 
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
@@ -66,8 +67,8 @@ def plan(
     bias: bool = False,
     eps: float = 0.0,
     scale: float = 1.0,
-) -> list[tuple[Variant, dict[str, int], int]]:
-    """Calls that together do all m rows of n elements: variant, words, first row. Addresses: x, y, weight, bias."""
+) -> list[Call]:
+    """For m rows of n elements. Addresses: x, y, weight, bias."""
     ct = tiles(n)
     if ct * LANES > SCRATCH_ROWS:
         raise ValueError(
@@ -97,10 +98,8 @@ def plan(
             "inverse": f32_bits(1.0 / n),
             "scale": f32_bits(scale),
             "eps": f32_bits(eps),
-            "parts": tiles(ct) - 1,
-            "part_meta": metadata(OUT_SID, tail(ct), LANES, LANES),
-        }
-        calls.append((variant, words, first))
+        } | tile_words("part", ct, TILE_BYTES, lambda count: metadata(OUT_SID, count, LANES, LANES))
+        calls.append((variant, words, {"x": first * x_row, "y": first * y_row}))
     return calls
 
 
@@ -370,36 +369,14 @@ class _Rows(Kernel):
         return self.cut("add.vv", x, V0, last=True) if last and self.v.cut else x
 
     def emit(self) -> None:
-        b, v = self.b, self.v
-        names = ["x", "y", "blocks", "x_meta", "x_block", "y_block"]
-        names += ["span"] if v.double else []
-        names += ["y_meta"] if v.kind != "argmax" else []
-        names += ["whole"] if not v.columns else []
-        names += ["x_cut", "mask"] if v.cut else []
-        names += ["y_cut"] if v.cut and v.kind not in COLUMN else []
-        names += ["y_step"] if v.kind == "argmax" else []
-        names += ["inverse", "eps"] if v.kind.endswith("norm") else []
-        names += ["scale"] if v.kind == "sum" else []
-        names += ["weight", "parts", "part_meta"] if v.weight else []
-        names += ["bias", "parts", "part_meta"] if v.bias else []
-        self.load_parameters(names)
-        p = self.p
+        b, v, p = self.b, self.v, self.p
         if v.cut:
             self.mask = b.m()
             b.emit("mv.stm", self.mask, p["mask"])
         self.weight_base = b.li((SCRATCH_ROWS - 2 * PART_ROWS) * 64)
         self.bias_base = b.li((SCRATCH_ROWS - PART_ROWS) * 64)
-        if v.weight or v.bias:
-            meta = b.li(metadata(OUT_SID, LANES, LANES, LANES))
-            for name, base in (("weight", self.weight_base), ("bias", self.bias_base)):
-                if name not in p:
-                    continue
-                scratch, dram = b.s("addi.s", base, 0), b.s("addi.s", p[name], 0)
-                with b.loop(p["parts"], skip_empty=True):
-                    b.tile_load(scratch, dram, meta, name)
-                    b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
-                    b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-                b.tile_load(scratch, dram, p["part_meta"], name)
+        for name, base in [("weight", self.weight_base)] * v.weight + [("bias", self.bias_base)] * v.bias:
+            self.load_tiles(base, p[name], "part", name)
         ones = self.ones_vector()
         self.push_tile([ones] * LANES)
         x, y = p["x"], p["y"]

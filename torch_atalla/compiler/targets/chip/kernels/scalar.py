@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import X0, Builder, Reg
-from .common import ELEMENT, Kernel, fault, metadata, nest_names, nest_words, split
+from .common import Kernel, fault
 from .kept import Transfer
 from .pointwise import Layout, Unsupported, collapse
+from .tiling import ELEMENT, Call, metadata, nest_words, tile_loops
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
@@ -35,8 +35,8 @@ class Gather:
 
 def plan_gather(
     count: int, width: int, rows: int, table_row: int, out_row: int, index_step: int, wide: bool, wraps: bool = False
-) -> tuple[Gather, dict[str, int]]:
-    """Words but for addresses (table, index, out). A row is moved as contiguous tiles of 32 x 32 and a rest."""
+) -> Call:
+    """Addresses: table, index, out. A row is moved as contiguous tiles of 32 x 32 and a rest."""
     block = LANES * LANES
     whole, rest = divmod(width, block)
     lines, last = divmod(rest, LANES)
@@ -56,7 +56,7 @@ def plan_gather(
         "m_last": metadata(0, 1, max(last, 1), max(last, 1)),
         "rows_bytes": lines * LANES * ELEMENT,
     }
-    return Gather(wraps, wide), words
+    return Gather(wraps, wide), words, {}
 
 
 def build_gather(variant: Gather) -> Builder:
@@ -120,10 +120,8 @@ class Copy:
         return f"copy_{self.depth}"
 
 
-def plan_copy(
-    sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
-) -> list[tuple[Copy, dict[str, int], int, int]]:
-    """Calls: variant, words but for addresses (o, x), offsets of both in elements."""
+def plan_copy(sizes: Sequence[int], out: Sequence[int], source: Sequence[int]) -> list[Call]:
+    """Addresses: o, x."""
     if any(source[d] == 0 for d in range(len(sizes)) if sizes[d] != 1):
         raise Unsupported("a broadcast")  # the pointwise kernel's
     order = sorted(range(len(sizes)), key=lambda d: -out[d])  # so that neighbours in memory become one dimension
@@ -141,19 +139,15 @@ def plan_copy(
     # A tile's rows: the dimension that leaves the fewest tiles.
     rows = min(others, key=lambda d: -(-sizes[d] // LANES) * LANES / sizes[d] - sizes[d] / 1e9, default=None)
     loops = [(sizes[d], out[d], source[d]) for d in others if d != rows]
-    row_parts = [(0, 1, 1)] if rows is None else split(sizes[rows])
-    lane_parts = [(0, 1, 1)] if lanes is None else split(sizes[lanes])
-    o_row, x_row = (1, 1) if rows is None else (out[rows], source[rows])
-    calls = []
-    for (r0, rn, rt), (c0, cn, ct) in product(row_parts, lane_parts):
-        nest = [*loops, (rn, o_row * LANES, x_row * LANES), (cn, LANES, LANES)]
-        nest = [loop for loop in nest if loop[0] != 1]
-        words = {"meta_o": _tile(rt, ct, o_row), "meta_x": _tile(rt, ct, x_row)}
+    row = (1, 1, 1) if rows is None else (sizes[rows], out[rows], source[rows])
+    calls: list[Call] = []
+    for nest, rt, ct, (o, x) in tile_loops(loops, row, (1 if lanes is None else sizes[lanes], 1, 1)):
+        words = {"meta_o": _tile(rt, ct, row[1]), "meta_x": _tile(rt, ct, row[2])}
         words |= nest_words(nest, "nox", (1, ELEMENT, ELEMENT))
-        calls.append((Copy(len(nest)), words, r0 * o_row + c0, r0 * x_row + c0))
+        calls.append((Copy(len(nest)), words, {"o": o, "x": x}))
     if rest:
-        words, place = {"meta_o": _tile(1, rest, 1), "meta_x": _tile(1, rest, 1)}, whole * LANES
-        calls.append((Copy(0), words, place, place))
+        words = {"meta_o": _tile(1, rest, 1), "meta_x": _tile(1, rest, 1)}
+        calls.append((Copy(0), words, dict.fromkeys("ox", whole * LANES)))
     return calls
 
 
@@ -179,7 +173,6 @@ class _Copy(Kernel):
 
     def emit(self) -> None:
         b = self.b
-        self.load_parameters(["o", "x", "meta_o", "meta_x", *nest_names(self.v.depth, "nox")])
         place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
 
         def tile(o: Reg, x: Reg) -> None:

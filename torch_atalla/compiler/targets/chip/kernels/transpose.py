@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg
-from .common import ELEMENT, TILE_BYTES, Kernel, metadata, nest_names, nest_words, odometer, pad_rows, split
+from .common import Kernel
 from .kept import Transfer
+from .tiling import ELEMENT, TILE_BYTES, Call, metadata, nest_words, odometer, pad_rows, tile_loops
 
 IN_SID, OUT_SID = 0, 1
 MOST_STEP = 1 << 20  # elements from one row of a tile to the next
@@ -38,10 +38,8 @@ class Transpose:
         return f"transpose_{self.rows}x{self.cols}_{self.depth}"
 
 
-def plan(
-    sizes: Sequence[int], out: Sequence[int], source: Sequence[int]
-) -> list[tuple[Transpose, dict[str, int], int, int]]:
-    """Calls: variant, words except for addresses (o, x), offsets of both in elements. Strides in elements.
+def plan(sizes: Sequence[int], out: Sequence[int], source: Sequence[int]) -> list[Call]:
+    """Addresses: o, x. Strides in elements.
 
     Empty if the innermost dimension does not change, or has another stride than 1, if rows are too far apart, or if
     moving single elements takes less time, as it does for matrices of a few elements.
@@ -53,9 +51,7 @@ def plan(
         return []
     outer = [(sizes[d], out[d], source[d]) for d in dims if d not in (i, j)]
     calls, cycles = [], 0
-    for (i0, i_count, rows), (j0, j_count, cols) in product(split(sizes[i]), split(sizes[j])):
-        loops = [*outer, (i_count, LANES, source[i] * LANES), (j_count, out[j] * LANES, LANES)]
-        loops = [loop for loop in loops if loop[0] != 1]
+    for loops, rows, cols, (o, x) in tile_loops(outer, (sizes[i], 1, source[i]), (sizes[j], out[j], 1)):
         words = nest_words(odometer(loops), "nox", (1, ELEMENT, ELEMENT))
         words |= {
             "count": prod(loop[0] for loop in loops),
@@ -64,7 +60,7 @@ def plan(
         }
         cycles += 160 + words["count"] * max(moving(rows, cols) + moving(cols, rows), 80 + 3 * rows + cols)
         variant = Transpose(pad_rows(rows), pad_rows(cols), len(loops))
-        calls.append((variant, words, j0 * out[j] + i0, i0 * source[i] + j0))
+        calls.append((variant, words, {"o": o, "x": x}))
     single = 100 + prod(sizes[d] for d in dims) * 2 * moving(LANES, 1) // LANES
     return calls if cycles < single else []
 
@@ -90,12 +86,11 @@ class _Transpose(Kernel):
 
     def emit(self) -> None:
         b, v = self.b, self.v
-        self.load_parameters(["o", "x", "count", "meta_o", "meta_x", *nest_names(v.depth, "nox")])
         self.minus_zero = self.k.integer(MINUS_ZERO)
         self.units = self.unit_vectors(v.cols)
         other = self.k.integer(TILE_BYTES)
         for place in (X0, other):  # lanes that no transfer fills stay 0
-            self.zero_rows(place, IN_SID, "in")
+            self.fill_rows(place, IN_SID, "in")
         self.place, self.stage = b.s("addi.s", X0, 0), b.s("addi.s", X0, 0)
         pointers = {name: b.s("addi.s", self.p[name], 0) for name in "ox"}
         target = b.s("addi.s", self.p["o"], 0)

@@ -18,20 +18,10 @@ from . import (
     statistics,
 )
 
-SELECTORS: dict[str, Callable] = {
-    **pointwise.SELECTORS,
-    **matrix.SELECTORS,
-    **grouped.SELECTORS,
-    **image.SELECTORS,
-    **resample.SELECTORS,
-    **max_pool.SELECTORS,
-    **convolution.SELECTORS,
-    **normal.SELECTORS,
-    **attention.SELECTORS,
-    **reductions.SELECTORS,
-    **statistics.SELECTORS,
-    **data.SELECTORS,
-}
+_FAMILIES = (
+    pointwise, matrix, grouped, image, resample, max_pool, convolution, normal, attention, reductions, statistics, data,
+)  # fmt: skip
+SELECTORS: dict[str, Callable] = {name: select for family in _FAMILIES for name, select in family.SELECTORS.items()}
 
 # Those that look at the dtypes themselves. To all others every operand is BF16 in DRAM.
 TAKE_INTEGERS = frozenset(

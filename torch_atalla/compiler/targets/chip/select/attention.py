@@ -48,21 +48,9 @@ def attention(s: Selection, launch: Launch) -> None:
     sizes = heads.Heads(length, keys, e, ev, q.strides[2], k.strides[2], v.strides[2], out.strides[2], m[2], outer)
     causal = bool(launch.parameter("causal"))
     table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
-    for variant, words, first in heads.plan(
-        sizes, launch.parameter("scale"), kind, causal, s.groups, logsumexp is not None
-    ):
-        more = {
-            "q": s.address(q, first * q.strides[2]),
-            "k": s.address(k),
-            "v": s.address(v),
-            "o": s.address(out, first * out.strides[2]),
-            "heads": table,
-        }
-        if logsumexp is not None:
-            more["sums"] = s.address(logsumexp, first)
-        if address is not None:
-            more["mask"] = Address(address.region, address.offset + 2 * first * m[2])
-        s.call(heads.build, variant, {**words, **more})
+    planned = heads.plan(sizes, launch.parameter("scale"), kind, causal, s.groups, logsumexp is not None)
+    places = {"q": q, "k": k, "v": v, "o": out, "heads": table, "sums": logsumexp, "mask": address}
+    s.calls(heads.build, planned, places)
 
 
 def _is_contiguous(x: Operand) -> bool:

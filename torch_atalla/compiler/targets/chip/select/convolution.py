@@ -9,16 +9,18 @@ from functools import partial
 
 import torch
 
+from torch_atalla.isa.geometry import LANES
+
 from ....program.ir import Launch, Operand
 from ..image import Address
 from ..kernels import gemm, gemm_image, gemm_plan
-from ..kernels.common import LANES, tiles
 from ..kernels.pointwise import Unsupported
+from ..kernels.tiling import tiles
 from ..selection import Selection
 from . import data, layers, packing, weight_gradient
-from .image import dense_pixels, distances, emit_planes, four, in_pixel_order, padded
+from .image import dense_pixels, distances, emit_planes, four, in_pixel_order, padded, windows_over
 from .matrix import bias_address, dense, emit_additions
-from .moves import part
+from .moves import behind, part
 from .weights import pack_weights, tiles_beside
 
 PART = 3 * LANES  # pixels of a part of a line: two of them are one block of a product
@@ -144,21 +146,12 @@ class _Convolution:
 
     def planes(self) -> bool:
         """With the image in the scratchpad, unless a line is too long."""
-        n, c, h, w = self.x.sizes
-        _, o, oh, ow = self.target.sizes
-        per, channel_tiles, places = o // self.groups, c // self.groups // LANES, map(distances, (self.x, self.result))
-        shape = gemm_image.Image(n, (h, w), (oh, ow), per, *self.shape, channel_tiles, *places)
-        bands = gemm_image.plan_image(shape, self.bias is not None, self.activation, self.s.groups)
-        taps = packing.Taps(self.kernel, c // self.groups, c // self.groups, False)
-        weights, beside = self.weights(taps, bands[0].words) if bands else ([], 1)
-        for band in bands or ():
-            deltas = Address(self.s.constant(torch.tensor(band.deltas, dtype=torch.int32)))
-            for group in range(self.groups):
-                more = self.addresses(group, weights[group], band.a_start, band.c_start) | {"deltas": deltas}
-                variant, words = gemm_plan.place_tiles(band.variant, band.words, beside)
-                variant = replace(variant, residual=self.residual is not None)
-                self.s.call(gemm.build, variant, {**words, **more})
-        return bands is not None
+        c, per = self.x.sizes[1] // self.groups, self.target.sizes[1] // self.groups
+        shape = windows_over(self.x, self.result, self.shape, c)
+        bands = gemm_image.plan_image(shape, per, self.bias is not None, self.activation, self.s.groups)
+        if bands:
+            self.products(bands, packing.Taps(self.kernel, c, c, False))
+        return bool(bands)
 
     def pixels(self) -> None:
         """With the image loaded anew for every tap, or every line of taps where those are one run in memory."""
@@ -182,44 +175,37 @@ class _Convolution:
         result = (self.result.strides[3] if ow > 1 else o, self.result.strides[0])
         per, across = o // groups, 1 if merged else kw
         shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
-        product, numbers = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation, s.groups)
-        weights, beside = self.weights(packing.Taps(self.kernel, c // groups, channels, merged), numbers)
-        product, numbers = gemm_plan.place_tiles(product, numbers, beside)
-        for group in range(groups):
-            product = replace(product, residual=self.residual is not None)
-            s.call(gemm.build, product, {**numbers, **self.addresses(group, weights[group], 0, 0)})
+        product = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation, s.groups)
+        self.products([product], packing.Taps(self.kernel, c // groups, channels, merged))
 
-    def weights(self, taps: packing.Taps, words: dict[str, int]) -> tuple[list[Address], int]:
-        """In tiles, by group; and how many of the tiles lie side by side."""
+    def products(self, planned: list[gemm_plan.Product], taps: packing.Taps) -> None:
+        """For each group the same products with its weights, which stand in tiles, some of them side by side."""
+        s, per, words = self.s, self.target.sizes[1] // self.groups, planned[0].words
+        beside = tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(self.weight) else 1
+        weights = [self.weights(group, taps, beside) for group in range(self.groups)]
+        for product in planned:
+            variant, words = gemm_plan.place_tiles(product.variant, product.words, beside)
+            call = (replace(variant, residual=self.residual is not None), words, product.starts)
+            deltas = Address(s.constant(torch.tensor(product.deltas, dtype=torch.int32))) if product.deltas else None
+            for group, w in enumerate(weights):
+                c, x = group * per, behind(self.x, group * (self.x.sizes[1] // self.groups))
+                residual = None if self.residual is None else behind(self.residual, c)
+                places = {"a": x, "c": behind(self.result, c), "residual": residual, "bias": self.bias_of(c, per)}
+                s.calls(gemm.build, [call], {**places, "w": w, "w_base": w, "deltas": deltas})
+
+    def weights(self, group: int, taps: packing.Taps, beside: int) -> Address:
         s, weight, per = self.s, self.weight, self.target.sizes[1] // self.groups
-        beside = tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(weight) else 1
-        found = []
-        for group in range(self.groups):
-            offset = weight.offset + group * per * weight.strides[0] * weight.dtype.itemsize
-            part = replace(weight, sizes=(per, *weight.sizes[1:]), offset=offset)
-            if not s.is_constant(weight):
-                found.append(packing.pack(s, part, taps))
-                continue
-            found.append(Address(s.constant_of((part, taps, beside), partial(_packed, s.tensor(part), taps, beside))))
-        return found, beside
+        part = replace(behind(weight, group * per * weight.strides[0]), sizes=(per, *weight.sizes[1:]))
+        if not s.is_constant(weight):
+            return packing.pack(s, part, taps)
+        return Address(s.constant_of((part, taps, beside), partial(_packed, s.tensor(part), taps, beside)))
 
-    def addresses(self, group: int, weights: Address, a_start: int, c_start: int) -> dict[str, Address]:
-        s, per = self.s, self.target.sizes[1] // self.groups
-        found = {
-            "a": s.address(self.x, a_start + group * (self.x.sizes[1] // self.groups)),
-            "c": s.address(self.result, c_start + group * per),
-            "w": weights,
-            "w_base": weights,
-        }
-        if self.residual is not None:
-            found["residual"] = s.address(self.residual, c_start + group * per)
-        bias = self.bias
-        if bias is not None and s.is_constant(bias):
-            one = Operand(bias.buffer, bias.offset + 2 * group * per, (per,), (1,), bias.dtype)
-            found["bias"] = bias_address(s, one, per)
-        elif bias is not None:
-            found["bias"] = s.address(bias, group * per)
-        return found
+    def bias_of(self, first: int, count: int) -> Address | None:
+        if self.bias is None:
+            return None
+        if not self.s.is_constant(self.bias):
+            return self.s.address(self.bias, first)
+        return bias_address(self.s, replace(behind(self.bias, first), sizes=(count,), strides=(1,)), count)
 
 
 def _packed(weight: torch.Tensor, taps: packing.Taps, beside: int) -> torch.Tensor:

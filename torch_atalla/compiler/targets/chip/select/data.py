@@ -13,7 +13,7 @@ from ....program.ir import Launch, Operand, contiguous_strides
 from ..kernels import scalar
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
-from ..selection import Selection
+from ..selection import Selection, operands_of
 from . import pointwise
 from .moves import MOST_FLIPPED, emit_move, part
 
@@ -21,9 +21,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # a
 
 
 def copy(s: Selection, launch: Launch) -> None:
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
-    emit_copy(s, out, x)
+    emit_copy(s, *operands_of(launch))
 
 
 def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
@@ -51,8 +49,7 @@ def cat(s: Selection, launch: Launch) -> None:
 
 
 def index_select(s: Selection, launch: Launch) -> None:
-    (out,), (table, index, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(table, Operand) and isinstance(index, Operand)
+    out, table, index = operands_of(launch, 2)
     if launch.parameter("dim") != 0:
         raise Unsupported("a gather along an inner dimension")
     _gather_rows(s, out, table, index, wraps=False)
@@ -66,7 +63,7 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
     if index.dtype not in INTEGERS:
         raise Unsupported("indices that are not integers")
     step = (index.strides[0] if index.sizes[0] > 1 else 1) * element_bytes(index.dtype)
-    variant, words = scalar.plan_gather(
+    planned = scalar.plan_gather(
         index.sizes[0],
         prod(table.sizes[1:]),
         table.sizes[0],
@@ -76,8 +73,7 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
         index.dtype is torch.int64,
         wraps,
     )
-    places = {"table": s.address(table), "index": s.address(index), "out": s.address(out)}
-    s.call(scalar.build_gather, variant, {**words, **places})
+    s.calls(scalar.build_gather, [planned], {"table": table, "index": index, "out": out})
 
 
 def index(s: Selection, launch: Launch) -> None:
@@ -113,8 +109,7 @@ def index(s: Selection, launch: Launch) -> None:
 
 def roll(s: Selection, launch: Launch) -> None:
     """The pieces on both sides of each seam, each a copy."""
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     shifts = launch.parameter("shift")
     parts = []
     for dim, size in enumerate(x.sizes):
@@ -128,8 +123,7 @@ def roll(s: Selection, launch: Launch) -> None:
 
 def flip(s: Selection, launch: Launch) -> None:
     """Positions of the flipped dimensions one by one, each as a dense block."""
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     mask = launch.parameter("flipped")
     dims = [d for d, size in enumerate(x.sizes) if mask >> d & 1 and size > 1]
     blocks = prod(x.sizes[d] for d in dims)
@@ -142,7 +136,7 @@ def flip(s: Selection, launch: Launch) -> None:
     if not dims:
         emit_copy(s, target, x)
         return
-    before, after = (s.new_operand(x.sizes, contiguous_strides(x.sizes), prod(x.sizes)) for _ in range(2))
+    before, after = s.new(x.sizes), s.new(x.sizes)
     emit_copy(s, before, x)
     count = prod(x.sizes) // blocks
     for block in range(blocks):

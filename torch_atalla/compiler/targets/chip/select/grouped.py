@@ -14,13 +14,13 @@ import torch
 
 from torch_atalla.driver import c_abi
 
-from ....program.ir import Launch, Operand, contiguous_strides
-from ..kernels.pointwise import Unsupported
+from ....program.ir import Launch
+from ..kernels.pointwise import Chain, Unsupported
 from ..scalar_core.routine import Context
 from ..scalar_core.routine import emit as emit_routine
-from ..selection import Selection
+from ..selection import Selection, operands_of
 from . import pointwise
-from .matrix import dense, product
+from .matrix import product, with_neighbours
 
 CHUNK = 4  # groups of one batched product, and of one selection of rows
 
@@ -40,21 +40,18 @@ def group_members(c: Context) -> None:
 
 def grouped_product(s: Selection, launch: Launch) -> None:
     """out [m, n] = a [m, k] @ w [g, k, n] with g by row; 0 behind the last group."""
-    (out,), (a, w, ends) = launch.outputs, launch.inputs
-    assert isinstance(out, Operand) and isinstance(a, Operand) and isinstance(w, Operand)
+    out, a, w, ends = operands_of(launch, 3)
     if len(w.sizes) != 3 or len(out.sizes) != 2:
         raise Unsupported("groups of columns or of the contracted dimension")
     groups, k, n = w.sizes
     m = a.sizes[0]
-    if k > 1 and a.strides[1] != 1:
-        a = dense(s, a)
-    members = s.new_operand((groups, m), (m, 1), groups * m, torch.bool)
+    a = with_neighbours(s, a, 1)
+    members = s.new((groups, m), dtype=torch.bool)
     pointwise.emit(s, replace(members, sizes=(groups * m,), strides=(1,)), [], (("const", 0.0),))
     emit_routine(s, replace(launch, outputs=(members,), inputs=(ends,)), group_members)
     for first in range(0, groups, CHUNK):
         count = min(CHUNK, groups - first)
-        sizes = (count, m, n)
-        results = s.new_operand(sizes, contiguous_strides(sizes), count * m * n)
+        results = s.new((count, m, n))
         rows = replace(a, sizes=(count, m, k), strides=(0, *a.strides))
         matrices = replace(w, offset=w.offset + first * w.strides[0] * w.dtype.itemsize, sizes=(count, k, n))
         batched = Launch("gemm", (results,), (rows, matrices, None), launch.compute_dtype, node=launch.node)
@@ -62,12 +59,10 @@ def grouped_product(s: Selection, launch: Launch) -> None:
         given = [replace(results, offset=2 * g * m * n, sizes=(m, n), strides=(n, 1)) for g in range(count)]
         given += [replace(members, offset=(first + g) * m, sizes=(m, n), strides=(1, 0)) for g in range(count)]
         given += [out] if first else []
-        steps: list[tuple] = []
-        other: int | float = 2 * count if first else 0.0
+        chain, other = Chain(len(given)), (2 * count if first else 0.0)
         for g in range(count):
-            steps.append(("where", count + g, g, other))
-            other = len(given) + g
-        pointwise.emit(s, out, given, tuple(steps))
+            other = chain.add("where", count + g, g, other)
+        pointwise.emit(s, out, given, tuple(chain.steps))
 
 
 SELECTORS = {"gemm_grouped": grouped_product}

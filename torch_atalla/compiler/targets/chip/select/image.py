@@ -9,12 +9,14 @@ from math import prod
 
 import torch
 
+from torch_atalla.isa.geometry import LANES
+
 from ....program.ir import Launch, Operand
 from ..image import Address
-from ..kernels import plane, window
-from ..kernels.common import LANES
+from ..kernels import plane
+from ..kernels.image import Image
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection
+from ..selection import Selection, operands_of
 from . import data, pointwise
 
 
@@ -83,8 +85,7 @@ _WINDOW = ("kernel", "stride", "padding")  # parameters of all pooling by window
 
 def channels_innermost(s: Selection, sizes: tuple[int, ...]) -> Operand:
     """A new image [n, c, h, w]."""
-    n, c, h, w = sizes
-    return s.new_operand(sizes, (h * w * c, 1, w * c, c), n * c * h * w)
+    return s.new(sizes, (0, 2, 3, 1))
 
 
 @contextmanager
@@ -102,9 +103,7 @@ def _pooled(s: Selection, x: Operand, out: Operand) -> Iterator[tuple[Operand, O
 
 
 def average_pool(s: Selection, launch: Launch) -> None:
-    (out,) = launch.outputs
-    (x,) = launch.inputs[:1]
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     kernel, stride, padding = (launch.parameter(name) for name in _WINDOW)
     divisor = launch.parameter("divisor")
     if any(padding) and not launch.parameter("count_padding"):
@@ -137,6 +136,14 @@ def distances(x: Operand) -> tuple[int, int, int]:
     return x.strides[0] if n > 1 else 0, x.strides[2] if h > 1 else w * pixel, pixel
 
 
+def windows_over(x: Operand, out: Operand, shape: Sequence[Sequence[int]], channels: int) -> Image:
+    """shape: kernel, stride, padding and dilation, (down, right) each."""
+    kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
+    size, out_size = (x.sizes[2], x.sizes[3]), (out.sizes[2], out.sizes[3])
+    places = distances(x), distances(out)
+    return Image(x.sizes[0], channels, size, out_size, kernel, stride, padding, dilation, *places)
+
+
 def emit_planes(
     s: Selection,
     kind: str,
@@ -148,32 +155,14 @@ def emit_planes(
     activation: str | None = None,
     scale: float = 1.0,
 ) -> None:
-    """Windows over images with channels innermost. shape: kernel, stride, padding and dilation, (down, right) each."""
-
-    kernel, stride, padding, dilation = ((int(a), int(b)) for a, b in shape)
-    size, out_size = (x.sizes[2], x.sizes[3]), (out.sizes[2], out.sizes[3])
-    planes = plane.Planes(
-        x.sizes[0], x.sizes[1], size, out_size, kernel, stride, padding, dilation, distances(x), distances(out)
-    )
-    for variant, words, starts in plane.plan(kind, planes, scale, bias is not None, activation):
-        places = {"o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])}
-        for name, address in (("w", weight), ("bias", bias)):
-            if address is not None:
-                places[name] = Address(address.region, address.offset + 2 * starts[name])
-        s.call(plane.build, variant, {**words, **places})
-
-
-def emit_windows(
-    s: Selection, kind: str, windows: window.Windows, out: Operand, x: Operand, scale: float = 1.0
-) -> None:
-    for variant, words, starts in window.plan(kind, windows, scale):
-        s.call(window.build, variant, {**words, "o": s.address(out, starts["o"]), "x": s.address(x, starts["x"])})
+    """Windows over images with channels innermost; shape as for `windows_over`."""
+    image = windows_over(x, out, shape, x.sizes[1])
+    planned = plane.plan(kind, image, scale, bias is not None, activation)
+    s.calls(plane.build, planned, {"o": out, "x": x, "w": weight, "bias": bias})
 
 
 def adaptive_average(s: Selection, launch: Launch) -> None:
-    (out,) = launch.outputs
-    (x,) = launch.inputs[:1]
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     (h, w), (oh, ow) = four(x).sizes[2:], four(out).sizes[2:]
     if (h, w) == (oh, ow):
         data.emit_copy(s, four(out), four(x))

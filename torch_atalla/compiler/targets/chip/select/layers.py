@@ -44,8 +44,7 @@ def as_images(s: Selection, launch: Launch) -> tuple[Launch, Operand]:
 
 def _innermost(s: Selection, x: Operand) -> Operand:
     """A new operand of the same sizes, with channels innermost."""
-    n, c, d, h, w = x.sizes
-    return s.new_operand(x.sizes, (d * h * w * c, 1, h * w * c, w * c, c), n * c * d * h * w)
+    return s.new(x.sizes, (0, 2, 3, 4, 1))
 
 
 def _images(s: Selection, launch: Launch, x: Operand, reach: int, layers: int) -> Operand:
@@ -54,8 +53,7 @@ def _images(s: Selection, launch: Launch, x: Operand, reach: int, layers: int) -
     groups = launch.parameter("groups")
     stride, before, dilation = (launch.parameter(name)[0] for name in ("stride", "padding", "dilation"))
     per, line = c // groups, w * reach * c
-    steps = (h * line, 1, line, reach * c)
-    images = s.new_operand((n * layers, reach * c, h, w), steps, n * layers * h * line)
+    images = s.new((n * layers, reach * c, h, w), (0, 2, 3, 1))
     split = (n, layers, groups, per, h, w)
     outer = (x.strides[0], stride * x.strides[2], per * x.strides[1], x.strides[1])
     source = replace(x, sizes=split, strides=(*outer, *x.strides[3:]))
@@ -86,6 +84,6 @@ def _taps(s: Selection, weight: Operand) -> Operand:
         s.network.constant_buffers.add(buffer.index)
         return Operand(buffer.index, 0, sizes, contiguous_strides(sizes), torch.bfloat16)
     whole = (o, kd, c, kh, kw)
-    made = s.new_operand(whole, contiguous_strides(whole), o * kd * c * kh * kw)
+    made = s.new(whole)
     data.emit_copy(s, made, replace(weight, sizes=whole, strides=tuple(weight.strides[k] for k in (0, 2, 1, 3, 4))))
     return replace(made, sizes=sizes, strides=contiguous_strides(sizes))

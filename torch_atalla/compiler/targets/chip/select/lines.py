@@ -10,6 +10,7 @@ from ..kernels import rows
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection
 from .matrix import bias_address, dense
+from .moves import behind
 
 
 def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int, int, int]]:
@@ -49,13 +50,8 @@ def emit_rows(
     count, x_row, *_ = row_groups(x, out, dims)[0]
     if count > 1 and x_row == 0:  # rows that a tile takes together are one in memory
         x = dense(s, x)
+    given = (("weight", weight), ("bias", bias))
+    vectors = {name: None if operand is None else bias_address(s, operand, n) for name, operand in given}
     for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
-        for variant, words, first in rows.plan(
-            kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale
-        ):
-            more = {"x": s.address(x, x0 + first * x_row), "y": s.address(out, o0 + first * o_row)}
-            if weight is not None:
-                more["weight"] = bias_address(s, weight, n)
-            if bias is not None:
-                more["bias"] = bias_address(s, bias, n)
-            s.call(rows.build, variant, {**words, **more})
+        planned = rows.plan(kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale)
+        s.calls(rows.build, planned, {"x": behind(x, x0), "y": behind(out, o0), **vectors})

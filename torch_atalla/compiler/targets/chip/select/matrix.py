@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import prod
 
 import torch
 
-from ....program.ir import Launch, Operand, contiguous_strides
+from torch_atalla.isa.geometry import LANES
+
+from ....program.ir import Launch, Operand
 from ..image import Address
 from ..kernels import gemm, gemm_plan
-from ..kernels.common import LANES, tiles
-from ..kernels.pointwise import Unsupported
-from ..selection import Selection
+from ..kernels.pointwise import Chain, Unsupported
+from ..kernels.tiling import tiles
+from ..selection import Selection, operands_of
 from . import data, pointwise
 from .weights import pack_weights, tiles_beside
 
@@ -31,15 +34,33 @@ def pack_bias(bias: torch.Tensor) -> torch.Tensor:
 
 def dense(s: Selection, operand: Operand) -> Operand:
     """The operand in a new contiguous buffer, by a copy on the chip."""
-    out = s.new_operand(operand.sizes, contiguous_strides(operand.sizes), prod(operand.sizes), operand.dtype)
+    out = s.new(operand.sizes, dtype=operand.dtype)
     data.emit_copy(s, out, operand)
     return out
 
 
+def has_neighbours(x: Operand, dim: int) -> bool:
+    """Whether elements along a dimension are neighbours in memory."""
+    return x.sizes[dim] <= 1 or x.strides[dim] == 1
+
+
+def with_neighbours(s: Selection, x: Operand, dim: int) -> Operand:
+    """The operand, or a dense copy if its elements along the last dimension, `dim`, are not neighbours in memory."""
+    return x if has_neighbours(x, dim) else dense(s, x)
+
+
+@contextmanager
+def stored_in(s: Selection, out: Operand, fits: bool) -> Iterator[Operand]:
+    """Gives the operand, or if it does not fit a dense one, which is copied to it behind the calls of the block."""
+    result = out if fits else s.new(out.sizes)
+    yield result
+    if not fits:
+        data.emit_copy(s, out, result)
+
+
 def product(s: Selection, launch: Launch) -> None:
-    (out,) = launch.outputs
-    a, w, c = (*launch.inputs, None)[:3]
-    assert out is not None and isinstance(a, Operand) and isinstance(w, Operand)
+    out, a, w = operands_of(launch, 2)
+    c = (*launch.inputs, None)[2]
     b, m, n = out.sizes
     k = a.sizes[2]
     if 0 in out.sizes:
@@ -65,13 +86,11 @@ def product(s: Selection, launch: Launch) -> None:
         (other, factor) = additions[0]
         if factor == 1 and other.strides == out.strides:
             residual = additions.pop()[0]
-    if n > 1 and out.strides[2] != 1:
-        made = s.new_operand(out.sizes, contiguous_strides(out.sizes), b * m * n)
-        product(s, replace(launch, outputs=(made,)))
-        data.emit_copy(s, out, made)
+    if not has_neighbours(out, 2):
+        with stored_in(s, out, False) as made:
+            product(s, replace(launch, outputs=(made,)))
         return
-    if k > 1 and a.strides[2] != 1:
-        a = dense(s, a)
+    a = with_neighbours(s, a, 2)
     s_b, s_n = w.strides[0], w.strides[2]
     beside = 1
     # Equal matrices for all of the batch: the batch is more rows.
@@ -126,25 +145,19 @@ def product(s: Selection, launch: Launch) -> None:
 
 def emit_additions(s: Selection, out: Operand, additions: list[tuple[Operand, float]], activation: str | None) -> None:
     """out = activation(out + the sum of each operand times its factor)."""
-    steps: list[tuple] = []
-    value, following = 0, 1 + len(additions)
+    chain, value = Chain(1 + len(additions)), 0
     for i, (_, factor) in enumerate(additions, 1):
-        if factor != 1:
-            steps.append(("mul", i, factor))
-            i, following = following, following + 1
-        steps.append(("add", value, i))
-        value, following = following, following + 1
+        value = chain.add("add", value, i if factor == 1 else chain.add("mul", i, factor))
     if activation is not None:
-        steps.append((activation, value))
-    pointwise.emit(s, out, [out, *(operand for operand, _ in additions)], tuple(steps))
+        chain.add(activation, value)
+    pointwise.emit(s, out, [out, *(operand for operand, _ in additions)], tuple(chain.steps))
 
 
 def bias_address(s: Selection, bias: Operand, n: int) -> Address:
     if s.is_constant(bias):
         return Address(s.constant(pack_bias(s.tensor(bias).reshape(-1)[:n])))
-    if n > 1 and bias.strides[-1] != 1:
-        bias = dense(s, bias)
-    return s.address(bias)  # whole rows are read; what lies behind it meets no element of the result
+    # Whole rows are read; what lies behind the bias meets no element of the result.
+    return s.address(with_neighbours(s, bias, -1))
 
 
 SELECTORS = {"gemm": product}

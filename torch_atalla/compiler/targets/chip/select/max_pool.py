@@ -5,13 +5,14 @@ that each maximum came from: the gradient is then a sum of shifted images on the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import product
 from math import inf
 
 from ....program.ir import Launch, Operand
 from ....program.layouts import same_layout
-from ..kernels.pointwise import Step, Unsupported
-from ..selection import Selection, check_dtypes
+from ..kernels.pointwise import Chain, Unsupported
+from ..selection import Selection, check_dtypes, operands_of
 from . import data, pointwise
 from .image import channels_innermost, four, padded, pool, two
 
@@ -80,29 +81,26 @@ def emit_max_pool(s: Selection, x: Operand, out: Operand, indices: Operand, shap
     most = channels_innermost(s, out.sizes)
     for first in range(0, len(views), MOST_VIEWS):
         inputs = [*([most] if first else []), *views[first : first + MOST_VIEWS]]
-        steps: list[Step] = [] if len(inputs) > 1 else [("round", 0)]
-        for number in range(1, len(inputs)):
-            steps.append(("maximum", 0 if number == 1 else len(inputs) + number - 2, number))
-        pointwise.emit(s, most, inputs, tuple(steps))
+        chain = Chain(len(inputs))
+        if reduce(partial(chain.add, "maximum"), range(len(inputs))) == 0:
+            chain.add("round", 0)
+        pointwise.emit(s, most, inputs, tuple(chain.steps))
     # The last of equal maxima first, so that the first of them stays.
     rest = list(enumerate(views))[::-1]
     for first in range(0, len(rest), MOST_VIEWS):
         group = rest[first : first + MOST_VIEWS]
         inputs = [most, *(view for _, view in group), *([taps.numbers] if first else [])]
         value: int | float = len(inputs) - 1 if first else float(len(views) - 1)
-        steps = []
+        chain = Chain(len(inputs))
         for place, (number, _) in enumerate(group, 1):
-            steps += [("eq", 0, place), ("where", len(inputs) + len(steps), float(number), value)]
-            value = len(inputs) + len(steps) - 1
-        pointwise.emit(s, taps.numbers, inputs, tuple(steps))
+            value = chain.add("where", chain.add("eq", 0, place), float(number), value)
+        pointwise.emit(s, taps.numbers, inputs, tuple(chain.steps))
     data.emit_copy(s, out, most)
     s.taps[indices.buffer] = taps
 
 
 def max_pool(s: Selection, launch: Launch) -> None:
-    out, indices = (*launch.outputs, None)[:2]
-    (x,) = launch.inputs[:1]
-    assert out is not None and isinstance(x, Operand)
+    (out, x), indices = operands_of(launch), (*launch.outputs, None)[1]
     check_dtypes((x, out))
     read = indices is not None and s.is_read(indices.buffer)
     if indices is None or not (read or indices.buffer in {p.operand.buffer for p in s.program.outputs}):
@@ -118,8 +116,7 @@ def max_pool(s: Selection, launch: Launch) -> None:
 
 def scatter(s: Selection, launch: Launch) -> None:
     """The gradient of a pooling whose taps are known."""
-    (out,), (x, indices) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand) and isinstance(indices, Operand)
+    out, x, indices = operands_of(launch, 2)
     taps = s.taps.get(indices.buffer)
     if taps is None:
         raise Unsupported("positions of unknown windows")

@@ -17,8 +17,12 @@ MOST_FLIPPED = 128
 
 
 def part(x: Operand, sizes: tuple[int, ...], firsts: Sequence[int]) -> Operand:
-    offset = sum(first * stride for first, stride in zip(firsts, x.strides)) * x.dtype.itemsize
-    return replace(x, offset=x.offset + offset, sizes=sizes)
+    return replace(behind(x, sum(first * stride for first, stride in zip(firsts, x.strides))), sizes=sizes)
+
+
+def behind(x: Operand, elements: int) -> Operand:
+    """So many elements of memory farther."""
+    return replace(x, offset=x.offset + elements * x.dtype.itemsize)
 
 
 def _forwards(x: Operand) -> Operand:
@@ -39,21 +43,17 @@ def emit_move(s: Selection, out: Operand, x: Operand) -> None:
         return
     layout = collapse(Layout(out.sizes, (out.strides, x.strides)))
     if turned := transpose.plan(layout.sizes, *layout.strides):
-        for turn, words, o_start, x_start in turned:
-            s.call(transpose.build, turn, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
+        s.calls(transpose.build, turned, {"o": out, "x": x})
         return
     if layout.sizes == (1,) or (len(layout.sizes) == 1 and layout.strides == ((1,), (1,))):
         n = layout.sizes[0]
-        calls = []
-        for start, sizes in (
+        pieces = (
             (0, (n // 1024, 32, 32)),
             (n // 1024 * 1024, (n % 1024 // 32, 32)),
             (n // 32 * 32, (n % 32,)),
-        ):
-            if 0 not in sizes:
-                steps = contiguous_strides(sizes)
-                calls += [(v, w, o + start, i + start) for v, w, o, i in scalar.plan_copy(sizes, steps, steps)]
-    else:
-        calls = scalar.plan_copy(layout.sizes, *layout.strides)
-    for variant, words, o_start, x_start in calls:
-        s.call(scalar.build_copy, variant, {**words, "o": s.address(out, o_start), "x": s.address(x, x_start)})
+        )
+        for start, sizes in ((start, sizes) for start, sizes in pieces if 0 not in sizes):
+            planned = scalar.plan_copy(sizes, *[contiguous_strides(sizes)] * 2)
+            s.calls(scalar.build_copy, planned, {"o": behind(out, start), "x": behind(x, start)})
+        return
+    s.calls(scalar.build_copy, scalar.plan_copy(layout.sizes, *layout.strides), {"o": out, "x": x})

@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import torch
 
-from ....program.ir import Launch, Operand, contiguous_strides
+from ....program.ir import Launch, Operand
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection, check_dtypes
-from .data import emit_copy
+from ..selection import Selection, check_dtypes, operands_of
 from .lines import emit_rows
-from .matrix import dense
+from .matrix import has_neighbours, stored_in, with_neighbours
 
 
 def softmax(s: Selection, launch: Launch) -> None:
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     dim = launch.parameter("dim")
     n = x.sizes[dim]
     check_dtypes((x, out))
@@ -26,14 +23,9 @@ def softmax(s: Selection, launch: Launch) -> None:
         raise Unsupported("softmax of truth values")
     last = len(x.sizes) - 1
     x, target = moved(x, dim, last), moved(out, dim, last)
-    if n > 1 and x.strides[last] != 1:
-        x = dense(s, x)
-    result = target
-    if n > 1 and target.strides[last] != 1:
-        result = s.new_operand(target.sizes, contiguous_strides(target.sizes), prod(target.sizes))
-    emit_rows(s, "softmax", x, result, last, n)
-    if result is not target:
-        emit_copy(s, target, result)
+    x = with_neighbours(s, x, last)
+    with stored_in(s, target, has_neighbours(target, last)) as result:
+        emit_rows(s, "softmax", x, result, last, n)
 
 
 def moved(x: Operand, dim: int, place: int) -> Operand:
@@ -45,19 +37,11 @@ def moved(x: Operand, dim: int, place: int) -> Operand:
 
 def norm(s: Selection, launch: Launch) -> None:
     """layer_norm and rms_norm, without their statistics."""
-    out = launch.outputs[0]
-    x, weight, bias = (*launch.inputs, None, None)[:3]
-    assert out is not None and isinstance(x, Operand)
-    n = x.sizes[1]
-    if n > 1 and x.strides[1] != 1:
-        x = dense(s, x)
-    result = out
-    if n > 1 and out.strides[1] != 1:
-        result = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes))
-    scale, shift = (given if isinstance(given, Operand) else None for given in (weight, bias))
-    emit_rows(s, launch.kernel, x, result, 1, n, scale, shift, launch.parameter("eps"))
-    if result is not out:
-        emit_copy(s, out, result)
+    out, x = operands_of(launch)
+    x = with_neighbours(s, x, 1)
+    scale, shift = (given if isinstance(given, Operand) else None for given in (*launch.inputs[1:], None, None)[:2])
+    with stored_in(s, out, has_neighbours(out, 1)) as result:
+        emit_rows(s, launch.kernel, x, result, 1, x.sizes[1], scale, shift, launch.parameter("eps"))
 
 
 SELECTORS = {"softmax": softmax}

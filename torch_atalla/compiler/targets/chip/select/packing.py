@@ -6,12 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from ....program.ir import Operand, contiguous_strides
+from torch_atalla.isa.geometry import LANES
+
+from ....program.ir import Operand
 from ..image import Address
-from ..kernels.common import LANES, tiles
+from ..kernels.tiling import tiles
 from ..selection import Selection
 from . import data, pointwise
-from .moves import emit_move
+from .moves import behind, emit_move
 
 TILE = LANES * LANES
 
@@ -65,9 +67,9 @@ def pack(s: Selection, weight: Operand, taps: Taps) -> Address:
     size = (o, *taps.kernel, taps.c)
     source = replace(weight, sizes=size, strides=tuple(weight.strides[d] for d in (0, 2, 3, 1)))
     row = prod(size[1:])
-    plain = s.new_operand(size, contiguous_strides(size), prod(size))
+    plain = s.new(size)
     data.emit_copy(s, plain, source)
-    packed = s.new_operand((rows * kt * TILE,), (1,), rows * kt * TILE)
+    packed = s.new((rows * kt * TILE,))
     if o % LANES or taps.k != row:
         pointwise.emit(s, packed, [], (("const", 0.0),))
     whole, rest = divmod(o, LANES)
@@ -79,17 +81,13 @@ def pack(s: Selection, weight: Operand, taps: Taps) -> Address:
                 continue
             target = replace(packed, sizes=(*sizes, *inner[0]), strides=(kt * TILE, LANES, *inner[1]))
             given = replace(plain, sizes=target.sizes, strides=(LANES * row, row, *inner[2]))
-            emit_move(s, _from(target, tile * kt * TILE + start), _from(given, tile * LANES * row + first))
+            emit_move(s, behind(target, tile * kt * TILE + start), behind(given, tile * LANES * row + first))
     return s.address(packed)
-
-
-def _from(operand: Operand, elements: int) -> Operand:
-    return replace(operand, offset=operand.offset + elements * operand.dtype.itemsize)
 
 
 def spread(s: Selection, weight: Operand) -> Address:
     """[c, 1, kh, kw] with channels innermost."""
     c, _, kh, kw = weight.sizes
-    out = s.new_operand((kh, kw, c), contiguous_strides((kh, kw, c)), kh * kw * c)
+    out = s.new((kh, kw, c))
     data.emit_copy(s, out, replace(weight, sizes=(kh, kw, c), strides=tuple(weight.strides[d] for d in (2, 3, 0))))
     return s.address(out)

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import torch
 
-from ....program.ir import Immediate, Launch, Operand, contiguous_strides
+from ....program.ir import Immediate, Launch, Operand
 from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
@@ -31,21 +30,14 @@ def emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, .
         if element_bytes(operand.dtype) != 2:
             raise Unsupported("integers")
     try:
-        calls = _plan(out, inputs, steps)
+        _emit(s, out, inputs, steps)
     except Unsupported:
         _emit_strided(s, out, inputs, steps)
-        return
-    _call(s, [out, *inputs], calls)
 
 
-def _call(s: Selection, operands: list[Operand], calls: list) -> None:
-    for variant, words, starts in calls:
-        addresses = {f"p{i}": s.address(x, start) for i, (x, start) in enumerate(zip(operands, starts))}
-        s.call(pointwise.build, variant, {**words, **addresses})
-
-
-def _plan(out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> list:
-    return pointwise.plan(Layout(out.sizes, (out.strides, *(x.strides for x in inputs))), steps)
+def _emit(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
+    planned = pointwise.plan(Layout(out.sizes, (out.strides, *(x.strides for x in inputs))), steps)
+    s.calls(pointwise.build, planned, {f"p{i}": x for i, x in enumerate((out, *inputs))})
 
 
 def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tuple[Step, ...]) -> None:
@@ -54,7 +46,7 @@ def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tupl
         raise Unsupported("a copy of operands in such an order")
     result = out
     if not any(step == 1 and size > 1 for size, step in zip(out.sizes, out.strides)):  # no neighbours in memory
-        result = s.new_operand(out.sizes, contiguous_strides(out.sizes), prod(out.sizes), out.dtype)
+        result = s.new(out.sizes, dtype=out.dtype)
     order = sorted(range(len(out.sizes)), key=lambda d: -result.strides[d])
     copies = []
     for x in inputs:
@@ -71,7 +63,7 @@ def _emit_strided(s: Selection, out: Operand, inputs: list[Operand], steps: tupl
         copied = s.new_operand(sizes, tuple(strides), step, x.dtype)
         emit_move(s, copied, replace(x, sizes=sizes))
         copies.append(replace(copied, sizes=x.sizes))
-    _call(s, [result, *copies], _plan(result, copies, steps))
+    _emit(s, result, copies, steps)
     if result is not out:
         emit_move(s, out, result)
 

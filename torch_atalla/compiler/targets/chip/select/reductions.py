@@ -11,8 +11,7 @@ import torch
 from ....program.ir import Launch, Operand
 from ..kernels import down, window
 from ..kernels.pointwise import Layout, Unsupported, collapse
-from ..selection import Selection
-from .image import emit_windows
+from ..selection import Selection, operands_of
 from .lines import check_floats, emit_rows
 
 FEW_ROWS = 16  # of results, below which a tile of them would leave most of a transfer empty
@@ -20,8 +19,7 @@ FEW_ROWS = 16  # of results, below which a tile of them would leave most of a tr
 
 def reduction(kind: str, mean: bool = False):
     def select(s: Selection, launch: Launch) -> None:
-        (out,), (x, *_) = launch.outputs, launch.inputs
-        assert out is not None and isinstance(x, Operand)
+        out, x = operands_of(launch)
         check_floats(x, out)
         reduced, kept = _dimensions(launch, x)
         reduce_into(s, kind, out, x, reduced, kept, 1.0 / prod(x.sizes[d] for d in reduced) if mean else 1.0)
@@ -49,21 +47,17 @@ def reduce_into(
         if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
             loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
             taps.remove(longest)
-            for variant, words, first in down.plan(kind, sizes[-1], *longest, loops, taps, scale):
-                s.call(down.build, variant, {**words, "o": s.address(out, first), "x": s.address(x, first)})
+            s.calls(down.build, down.plan(kind, sizes[-1], *longest, loops, taps, scale), {"o": out, "x": x})
             return
-        emit_windows(s, kind, window.Windows(sizes, o_steps, x_steps, taps), out, x, scale)
+        windows = window.Windows(sizes, o_steps, x_steps, taps)
+        s.calls(window.build, window.plan(kind, windows, scale), {"o": out, "x": x})
         return
     if kind == "min":
         raise Unsupported("the least of a contiguous run")
     run = _run(x, reduced)
     if len(run) < len(reduced):  # first the run, then what is left, with the kept dimensions innermost
         rest = [d for d in reduced if d not in run]
-        strides, step = [0] * len(x.sizes), 1
-        for d in (*kept[::-1], *rest[::-1]):
-            strides[d] = step
-            step *= x.sizes[d]
-        part = s.new_operand(tuple(1 if d in run else n for d, n in enumerate(x.sizes)), tuple(strides), step)
+        part = s.new([1 if d in run else n for d, n in enumerate(x.sizes)], (*rest, *kept))
         reduce_into(s, kind, part, x, run, [*kept, *rest], 1.0)
         reduce_into(s, kind, out, part, rest, kept, scale)
         return
@@ -104,8 +98,7 @@ def _emit_run(
 
 
 def argmax(s: Selection, launch: Launch) -> None:
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
         raise Unsupported("dtypes; expected bfloat16, and 64-bit indices")
     reduced, kept = _dimensions(launch, x)
@@ -114,8 +107,7 @@ def argmax(s: Selection, launch: Launch) -> None:
 
 
 def norm2(s: Selection, launch: Launch) -> None:
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     reduced, kept = _dimensions(launch, x)
     _check_run(x, reduced, "a norm")
     _emit_run(s, "norm2", x, out, kept, prod(x.sizes[d] for d in reduced))

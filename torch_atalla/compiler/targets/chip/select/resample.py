@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from functools import partial, reduce
 
 import torch
 
+from torch_atalla.isa.geometry import LANES
+
 from ....program.ir import Launch, Operand
-from ..kernels.common import LANES
-from ..kernels.pointwise import Unsupported
+from ..kernels.pointwise import Chain, Unsupported
 from ..resampling import taps
-from ..selection import Selection
+from ..selection import Selection, operands_of
 from . import data, pointwise
+from .moves import behind
 
 SPATIAL = 3
 MOST_RUNS = 48  # along a dimension; each has code of its own
@@ -58,18 +60,13 @@ def runs(places: list[list[int]], weights: list[list[float]]) -> Iterator[Run]:
 def _along(x: Operand, dim: int, first: int, step: int, count: int) -> Operand:
     """Some places of a dimension."""
     sizes, strides = list(x.sizes), list(x.strides)
-    offset = x.offset + first * strides[dim] * x.dtype.itemsize
     sizes[dim], strides[dim] = count, step * strides[dim]
-    return replace(x, offset=offset, sizes=tuple(sizes), strides=tuple(strides))
+    return replace(behind(x, first * x.strides[dim]), sizes=tuple(sizes), strides=tuple(strides))
 
 
 def _new(s: Selection, sizes: tuple[int, ...], inner: int) -> Operand:
     """A temporary with this dimension innermost."""
-    strides, step = [0] * len(sizes), 1
-    for dim in (inner, *(d for d in reversed(range(len(sizes))) if d != inner)):
-        strides[dim] = step
-        step *= sizes[dim]
-    return s.new_operand(sizes, tuple(strides), prod(sizes))
+    return s.new(sizes, [*(d for d in range(len(sizes)) if d != inner), inner])
 
 
 def _inner(sizes: tuple[int, ...], dim: int, left: list[int]) -> int:
@@ -79,8 +76,7 @@ def _inner(sizes: tuple[int, ...], dim: int, left: list[int]) -> int:
 
 
 def linear(s: Selection, launch: Launch) -> None:
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     first = len(out.sizes) - SPATIAL
     dims = [d for d in range(first, len(out.sizes)) if x.sizes[d] != out.sizes[d] or x.sizes[d] > 1]
     dims.sort(key=lambda d: out.sizes[d] / x.sizes[d])  # those first that make the image smaller
@@ -111,13 +107,9 @@ def _weighted_sum(s: Selection, out: Operand, sources: list[Operand], weights: l
     if weights == [1.0]:
         data.emit_copy(s, out, sources[0])
         return
-    count = len(sources)
-    steps: list[tuple] = [("mul", i, weight) for i, weight in enumerate(weights)]
-    total = count
-    for i in range(1, count):
-        steps.append(("add", total, count + i))
-        total = len(steps) + count - 1
-    pointwise.emit(s, out, sources, tuple(steps))
+    chain = Chain(len(sources))
+    reduce(partial(chain.add, "add"), [chain.add("mul", i, weight) for i, weight in enumerate(weights)])
+    pointwise.emit(s, out, sources, tuple(chain.steps))
 
 
 SELECTORS = {"resample.linear": linear}

@@ -11,24 +11,19 @@ from math import prod
 
 import torch
 
-from ....program.ir import Launch, Operand, contiguous_strides
-from ..kernels.pointwise import Step, Unsupported
+from ....program.ir import Launch, Operand
+from ..kernels.pointwise import Chain, Unsupported
 from ..scalar_core import routine_of
 from ..scalar_core.routine import emit as emit_routine
-from ..selection import Selection
+from ..selection import Selection, operands_of
 from . import pointwise
 from .normal import moved, norm
 from .reductions import reduce_into
 
 
-def like(s: Selection, x: Operand, sizes: Sequence[int] | None = None) -> Operand:
-    """A new temporary of these sizes (of x's), dense in the order of x's strides."""
-    sizes = tuple(x.sizes if sizes is None else sizes)
-    strides, step = [0] * len(sizes), 1
-    for d in sorted(range(len(sizes)), key=lambda d: (x.strides[d], -d)):
-        strides[d] = step
-        step *= sizes[d]
-    return s.new_operand(sizes, tuple(strides), step)
+def like(s: Selection, x: Operand) -> Operand:
+    """A new temporary of x's sizes, dense in the order of its strides."""
+    return s.new(x.sizes, sorted(range(len(x.sizes)), key=lambda d: (-x.strides[d], d)))
 
 
 def spread(x: Operand, sizes: Sequence[int], dims: Sequence[int]) -> Operand:
@@ -55,8 +50,7 @@ def deviation(s: Selection, x: Operand, mean: Operand | None, kept: list[int]) -
         pointwise.emit(s, squares, [x], (("mul", 0, 0),))
     else:
         pointwise.emit(s, squares, [x, spread(mean, x.sizes, kept)], (("sub", 0, 1), ("mul", 2, 2)))
-    sizes = tuple(x.sizes[d] for d in kept)
-    variance = s.new_operand(sizes, contiguous_strides(sizes), prod(sizes))
+    variance = s.new([x.sizes[d] for d in kept])
     scale = 1.0 / prod(x.sizes[d] for d in reduced)
     reduce_into(s, "sum", single(variance, len(x.sizes), kept), squares, reduced, kept, scale)
     return variance
@@ -69,7 +63,7 @@ def row_statistics(s: Selection, launch: Launch, centred: bool) -> None:
     assert isinstance(x, Operand)
     center = mean
     if centred:
-        center = mean or s.new_operand(x.sizes[:1], (1,), x.sizes[0])
+        center = mean or s.new(x.sizes[:1])
         reduce_into(s, "sum", single(center, 2, [0]), x, [1], [0], 1.0 / x.sizes[1])
     if rstd is not None:
         variance = deviation(s, x, center, [0])
@@ -101,30 +95,28 @@ def channel_apply(s: Selection, launch: Launch) -> None:
     if launch.parameter("from_variance"):
         sizes = tuple(1 if step == 0 else size for size, step in zip(rstd.sizes, rstd.strides))
         given = replace(rstd, sizes=sizes)
-        made = s.new_operand(sizes, contiguous_strides(sizes), prod(sizes))
+        made = s.new(sizes)
         pointwise.emit(s, made, [given], (("add", 0, float(launch.parameter("eps"))), ("rsqrt", 1)))
         strides = tuple(step if size > 1 else 0 for size, step in zip(sizes, made.strides))
         rstd = replace(made, sizes=rstd.sizes, strides=strides)
-    inputs, steps = [x], list[Step]()
     given_steps = (("sub", mean), ("mul", rstd), ("mul", weight), ("add", bias))
     operands = [(name, operand) for name, operand in given_steps if isinstance(operand, Operand)]
-    for number, (name, operand) in enumerate(operands):
-        inputs.append(replace(operand, sizes=out.sizes, strides=(*operand.strides, 0)))
-        steps.append((name, 0 if number == 0 else len(operands) + number, number + 1))
-    pointwise.emit(s, out, inputs, tuple(steps))
+    chain, value = Chain(1 + len(operands)), 0
+    for number, (name, _) in enumerate(operands, 1):
+        value = chain.add(name, value, number)
+    spread_out = [replace(operand, sizes=out.sizes, strides=(*operand.strides, 0)) for _, operand in operands]
+    pointwise.emit(s, out, [x, *spread_out], tuple(chain.steps))
 
 
 def log_softmax(s: Selection, launch: Launch) -> None:
     """(x - m) - log(sum of exp(x - m)), m the maximum. The logarithms are the scalar core's."""
-    (out,), (x, *_) = launch.outputs, launch.inputs
-    assert out is not None and isinstance(x, Operand)
+    out, x = operands_of(launch)
     if x.dtype is torch.bool:
         raise Unsupported("softmax of truth values")
     last = len(x.sizes) - 1
     x, out = (moved(operand, launch.parameter("dim"), last) for operand in (x, out))
     kept = list(range(last))
-    sizes = x.sizes[:last]
-    most, total, log = (s.new_operand(sizes, contiguous_strides(sizes), prod(sizes)) for _ in range(3))
+    most, total, log = (s.new(x.sizes[:last]) for _ in range(3))
     reduce_into(s, "max", single(most, last + 1, kept), x, [last], kept, 1.0)
     powers = like(s, x)
     inputs = [x, spread(most, x.sizes, kept)]

@@ -9,7 +9,7 @@ from math import prod
 
 import torch
 
-from ....program.ir import Launch, Operand, contiguous_strides
+from ....program.ir import Launch, Operand
 from ..selection import Selection
 from . import data
 from .image import padded
@@ -38,12 +38,12 @@ def emit(s: Selection, x: Operand, weight: Operand, out: Operand, stride: Two, p
     image = padded(s, images, padding, size, 0.0, c)
     k = n * kh * kw
     left = dense(s, weight)
-    results = s.new_operand((ph * pw, o, c), contiguous_strides((ph * pw, o, c)), ph * pw * o * c)
+    results = s.new((ph * pw, o, c))
     for place in range(ph * pw):
         start = place // pw * stride[0] * image.strides[2] + place % pw * stride[1] * image.strides[3]
         taps = (image.strides[0], dilation[0] * image.strides[2], dilation[1] * image.strides[3], 1)
         view = replace(image, offset=2 * start, sizes=(n, kh, kw, c), strides=taps)
-        right = s.new_operand(view.sizes, contiguous_strides(view.sizes), k * c)
+        right = s.new(view.sizes)
         data.emit_copy(s, right, view)
         result = replace(results, offset=2 * place * o * c, sizes=(1, o, c), strides=(o * c, c, 1))
         for first in range(0, k, MOST_K):

@@ -15,7 +15,7 @@ from torch_atalla.isa.engine import run
 from torch_atalla.isa.geometry import LANES
 
 from ....schedule.chip_model import ChipModel
-from ..kernels.common import tiles
+from ..kernels.tiling import tiles
 
 ROW_OF_TILES = 64  # side by side: rows of 2,048 elements
 LEAST_GAIN = 0.95  # of the cycles of tiles that follow each other

@@ -11,7 +11,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ....tile.ir import Op
 from ..kernels.activation import Constants
-from ..kernels.common import ROW_BYTES, SCRATCH_ROWS
+from ..kernels.tiling import ROW_BYTES, SCRATCH_ROWS
 from ..scalar_core.values import Core, Value
 from ..vir import ROWS, V0, X0, Builder, Reg
 from .values import Buffer, Shape

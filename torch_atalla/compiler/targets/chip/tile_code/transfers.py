@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
-from ..kernels.common import ELEMENT, ROW_BYTES
+from ..kernels.tiling import ELEMENT, ROW_BYTES
 from ..scalar_core.values import Value
 from ..vir import Reg
 from . import scalars

@@ -9,7 +9,7 @@ from typing import Any
 from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import LANES
 
-from ..kernels.common import ELEMENT
+from ..kernels.tiling import ELEMENT
 from . import scalars
 from .generator import Generator
 from .scalars import add, multiply

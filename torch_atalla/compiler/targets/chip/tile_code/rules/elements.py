@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from .....tile.ir import WIDTHS, Op
-from ...kernels.common import ELEMENT
+from ...kernels.tiling import ELEMENT
 from ...scalar_core.values import Value
 from .. import scalars
 from ..generator import STAGE, Generator

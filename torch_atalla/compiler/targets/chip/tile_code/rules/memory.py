@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .....tile.ir import Op
-from ...kernels.common import ROW_BYTES
+from ...kernels.tiling import ROW_BYTES
 from ...scalar_core.values import Value
 from ...vir import V0
 from .. import scalars

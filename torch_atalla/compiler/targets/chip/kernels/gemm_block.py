@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products on an array of more than 32 rows or columns, with pairs of vector registers.
+"""A block of rows of a product: passes of its rows through tiles of weights.
 
-A pass takes two tiles of k where the array has 64 rows, and two column tiles where it has 64 columns. Of an odd number
-of tiles of k, the first is a pass of its own. Of an odd number of column tiles, the last is computed twice, and stored
-once. Weights go from the scratchpad to the array a few columns ahead: so many results as one pass makes leave no
-registers for a whole tile of weights.
+On an array of 32 x 32 a pass takes a tile of k and a column tile. The weights of the next pass come into registers
+under the rows of the current one. With pairs of vector registers, a pass takes two tiles of k where the array has 64
+rows, and two column tiles where it has 64 columns. Of an odd number of tiles of k, the first is then a pass of its own.
+Of an odd number of column tiles, the last is computed twice, and stored once. Weights go from the scratchpad to the
+array a few columns ahead: so many results as one pass makes leave no registers for a whole tile of weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .activation import ACTIVATIONS, rounded
-from .common import AHEAD, ELEMENT, ROW_BYTES, TILE_BYTES, tiles
+from .common import AHEAD
 from .gemm_loads import GemmLoads
 from .gemm_plan import A_SID, STAGE_ROWS, W_SID
 from .gemm_residual import Residual
+from .tiling import ELEMENT, ROW_BYTES, TILE_BYTES, tiles
 
-CARRIED = 13  # columns of weights that are in registers when a pass begins
+CARRIED = 13  # columns of weights that are in registers when a pass of pairs begins
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Weights:
     carried: list[Reg]  # the columns that the array takes first
 
 
-class GemmPairs(GemmLoads):
+class GemmBlock(GemmLoads):
     residual: Residual
     a_step: Reg
     bias_base: Reg  # scratchpad address of the bias
@@ -79,10 +79,11 @@ class GemmPairs(GemmLoads):
     def pass_of(
         self, c: list[Reg], w: _Weights, pointers: list[Reg], partial: list[Reg], deep: bool, carries: bool
     ) -> None:
-        """One or two tiles of k against the block. carries: the next pass follows at once, with two tiles of k."""
+        """One or two tiles of k against the block. carries: the next pass has the weights that follow."""
         b, v = self.b, self.v
         if v.stepwise:
             self.load_next_tiles((2 if v.deep else 1) * (2 if v.wide else 1))
+        ahead = AHEAD if v.group else 0
         step = self._delta() if v.pixel_step else self.a_step
         below = [b.s("add.s", pointer, step) for pointer in pointers] if deep else []
         places, columns = self._places(w, deep), self._columns
@@ -104,10 +105,10 @@ class GemmPairs(GemmLoads):
                 b.load_row(below[line], offset, A_SID, "A", cols=v.lanes, out=out.high)
             return out
 
-        vectors = [operand(number) for number in range(min(AHEAD, total))]
+        vectors = [operand(number) for number in range(min(ahead, total))]
         for number in range(total):
-            if number + AHEAD < total:
-                vectors.append(operand(number + AHEAD))
+            if number + ahead < total:
+                vectors.append(operand(number + ahead))
             if number < columns:
                 b.push(vectors[number], deep)
             else:
@@ -118,39 +119,16 @@ class GemmPairs(GemmLoads):
             if place is not None:
                 b.emit("add.s", place, place, advance)
         if carries:
-            self._carry(w, True)
+            self._carry(w, v.deep)
         if deep:
             step = self._delta() if v.pixel_step else step
         for pointer, second in zip(pointers, below or pointers):
             b.emit("add.s", pointer, second, step)
 
-    def load_next_tiles(self, count: int) -> None:
-        """`count` tiles of the next panel, or as many as are left, in every `pace`th pass."""
-        b, v = self.b, self.v
-        scratch, dram, left, wait = self.stream
-        many = self.k.integer(count)
-        if v.full_blocks:
-            b.emit("addi.s", wait, wait, -1)
-
-        def load() -> None:
-            b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "next W")
-            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
-            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-
-        with b.unless("bgt.s", wait, X0) if v.full_blocks else nullcontext(), b.unless("ble.s", left, X0):
-            with b.unless("bge.s", left, many), b.loop(left):
-                load()
-            with b.unless("blt.s", left, many):
-                for _ in range(count):
-                    load()
-            b.emit("sub.s", left, left, many)
-            if v.full_blocks:
-                b.mov(wait, self["pace"])
-
     def _results(self, rows: int) -> list[Reg]:
-        """Registers of a block's results. Where each is one, two make a pair, so that they leave pairs free."""
-        if self.v.wide:
-            return [self.b.pair() for _ in range(rows)]
+        """Registers of a block's results. Among pairs of weights, two make a pair, so that they leave pairs free."""
+        if self.v.wide or not self.v.deep:
+            return [self._new(self.v.wide) for _ in range(rows)]
         pairs = [self.b.pair() for _ in range(-(-rows // 2))]
         return [reg for low in pairs for reg in (low, low.high) if reg is not None][:rows]
 
@@ -159,7 +137,7 @@ class GemmPairs(GemmLoads):
         """`distance` if two or more column tiles are left, otherwise 0."""
         return self.b.s("mul.s", self.b.s("slt.s", self.k.integer(1), left), distance)
 
-    def finish_pairs(self, c: list[Reg], places: list[Reg], residual: list[Reg]) -> None:
+    def finish(self, c: list[Reg], places: list[Reg], residual: list[Reg]) -> None:
         """places, residual: of the row tiles of the first column tile, then of the second."""
         b, v, k = self.b, self.v, self.k
         count = tiles(len(c))
@@ -176,36 +154,39 @@ class GemmPairs(GemmLoads):
                     y = rounded(b, k, y, row + side)
                 b.store_row(y, places[tile], ROWS[row % LANES], A_SID, "C", (side, row))
 
-    def block_of_pairs(
+    def block(
         self,
         rows: int,
-        names: list[str],
+        last: bool,
         a_buffer: Reg,
         panel: Reg,
         n_count: Reg,
-        final: Reg,
+        n_ends: Reg,
         c_dram: Reg,
         bias_row: Reg | None,
-        following: Callable[[Reg, int], list[Reg]],
     ) -> None:
-        """All column tiles of the panel for one block of rows. names: the metadata of its row tiles. final: the number
-        of the last column tile of all, or 0. following: addresses of tiles one after another."""
+        """All column tiles of the panel for one block of rows."""
         b, v = self.b, self.v
         count, across = tiles(rows), 2 if v.wide else 1
+        end = "c_last" if last else "c_main" if v.image and rows % LANES else "c_meta"
+        names = ["c_meta"] * (count - 1) + [end]
+        final = b.s("mul.s", n_count, n_ends)  # the number of the last column tile of all, or 0
         passes = b.s("srli.s", b.s("addi.s", n_count, 1), 1) if v.wide else n_count
         left = b.s("addi.s", n_count, 0)
-        w = _Weights(b.s("addi.s", panel, 0), None, [self._new(v.deep) for _ in range(CARRIED)])
+        w = _Weights(b.s("addi.s", panel, 0), None, [self._new(v.deep) for _ in range(CARRIED if v.group else LANES)])
         if v.wide:
             w.high = b.s("add.s", w.low, self.second(left, self["k_bytes"]))
         first_deep = v.deep and not v.odd
+        jumps = v.wide or v.odd  # the next column tiles do not begin as the tiles of k go on
         self._carry(w, first_deep)
         out = b.s("addi.s", c_dram, 0)
         bias_index = None if bias_row is None else b.s("addi.s", bias_row, 0)
         stage, number = b.s("addi.s", X0, 0), b.s("addi.s", X0, 0)  # number: of column tiles that are done
         if v.residual:
-            self.residual.start(out, names, final, left if v.wide else None)
-        with b.loop(passes) as index:
+            self.residual.start(out, names, final, left)
+        with b.loop(passes):
             b.emit("addi.s", number, number, 1)
+            b.emit("addi.s", left, left, -across)
             metas = [self._metas(names, number, final)]
             if v.wide:
                 metas.append(self._metas(names, b.s("addi.s", number, 1), final))
@@ -218,21 +199,20 @@ class GemmPairs(GemmLoads):
                     b.load_row(self.bias_base, b.s("addi.s", bias_index, 1), W_SID, "bias", out=bias.high)
                 b.emit("addi.s", bias_index, bias_index, across)
             if v.residual:
-                behind = b.s("addi.s", left, -2) if v.wide else None
-                self.residual.load_next(out, number if v.wide else index, n_count, final, behind)
+                self.residual.load_next(out, number, left)
             c = self._results(rows)
-            self.pass_of(c, w, pointers, [bias] * rows, first_deep, v.repeats)
+            self.pass_of(c, w, pointers, [bias] * rows, first_deep, v.repeats or not jumps)
             if v.repeats:
                 with b.loop(self["k_passes"]):
                     self.pass_of(c, w, pointers, c, v.deep, True)
             if v.wide:
                 assert w.high is not None
                 b.mov(w.low, w.high)
-                b.emit("addi.s", left, left, -2)
                 b.emit("add.s", w.high, w.low, self.second(left, self["k_bytes"]))
-            self._carry(w, first_deep)
-            places = following(stage, across * count)
-            self.finish_pairs(c, places, following(self.residual.arrived, across * count) if v.residual else [])
+            if jumps:
+                self._carry(w, first_deep)
+            places = self.following(stage, across * count)
+            self.finish(c, places, self.following(self.residual.arrived, across * count) if v.residual else [])
             if v.residual:
                 self.residual.advance()
             self._store(out, places[:count], names, metas[0])
@@ -242,6 +222,13 @@ class GemmPairs(GemmLoads):
                     self._store(b.s("addi.s", out, LANES * ELEMENT), places[count:], names, metas[1])
             b.emit("addi.s", out, out, across * LANES * ELEMENT)
             b.emit("sub.s", stage, self.k.integer(STAGE_ROWS // 2 * ROW_BYTES), stage)
+
+    def following(self, first: Reg, count: int) -> list[Reg]:
+        """`count` tiles, one after another in a scratchpad."""
+        pointers = [self.b.s("addi.s", first, 0)]
+        for _ in range(count - 1):
+            pointers.append(self.b.s("add.s", pointers[-1], self.k.integer(TILE_BYTES)))
+        return pointers
 
     def _metas(self, names: list[str], number: Reg, final: Reg) -> dict[str, Reg]:
         """Of the row tiles of a column tile."""
