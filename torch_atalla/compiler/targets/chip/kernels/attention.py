@@ -19,7 +19,7 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
-from .common import Kernel
+from .common import Kernel, store_transposed
 from .kept import Transfer
 from .pointwise import Unsupported
 from .tiling import (
@@ -225,10 +225,7 @@ class _Attention(Kernel):
             out = b.s("addi.s", write, 0)
             for _ in range(v.ev):
                 self.push_tile(self.load_tile_rows(read, K_SID, "v"))
-                for lane, unit in enumerate(units):
-                    row = b.v()
-                    b.row(row, unit)
-                    b.store_row(row, out, ROWS[lane], K_SID, "vt", lane)
+                store_transposed(b, units, out, K_SID, "vt")
                 b.emit("add.s", read, read, self.k.integer(TILE_BYTES))
                 out = b.s("add.s", out, column_bytes)
             b.emit("add.s", write, write, self.k.integer(TILE_BYTES))

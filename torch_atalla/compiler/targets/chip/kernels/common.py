@@ -105,10 +105,8 @@ class Kernel:
             b.emit("add.s", dram, dram, p[f"{words}_step"])
         b.tile_load(scratch, dram, p[f"{words}_last"], region)
 
-    def push_tile(self, vectors: list[Reg]) -> None:
-        """vectors[n] becomes output column n."""
-        for vector in reversed(vectors):
-            self.b.push(vector)
+    def push_tile(self, vectors: Sequence[Reg]) -> None:
+        push_tile(self.b, vectors)
 
     def push_ahead(self, load: Callable[[int], Reg], count: int, pair: bool) -> None:
         """As `push_tile` for vectors that come a few at a time: load(n) becomes output column n. pair: as for
@@ -124,12 +122,7 @@ class Kernel:
         return [self.b.load_row(base, row, sid, region) for row in ROWS]
 
     def unit_vectors(self, count: int = LANES) -> list[Reg]:
-        """The first rows of the identity matrix."""
-        b, mask = self.b, self.b.m()
-        b.emit("mv.stm", mask, ROWS[1])
-        seed = b.vec("add.vv", V0, V0)
-        b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
-        return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
+        return unit_vectors(self.b, count)
 
     def reduce(
         self, kind: str, count: int, sweep: Callable[[Callable[[int, Reg], None]], None], start: Reg = V0
@@ -164,6 +157,31 @@ class Kernel:
             self.b.store_row(value, base, row, sid, region, number)
 
 
+def push_tile(b: Builder, vectors: Sequence[Reg]) -> None:
+    """vectors[n] becomes output column n of the array; columns behind them become 0."""
+    for vector in reversed([*vectors, *[V0] * (LANES - len(vectors))]):
+        b.push(vector)
+
+
+def unit_vectors(b: Builder, count: int = LANES) -> list[Reg]:
+    """The first rows of the identity matrix."""
+    mask = b.m()
+    b.emit("mv.stm", mask, ROWS[1])
+    seed = b.vec("add.vv", V0, V0)
+    b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
+    return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
+
+
+def store_transposed(b: Builder, units: Sequence[Reg], base: Reg, sid: int, region: str) -> list[Reg]:
+    """The tile in the array, transposed, as rows of a scratchpad. units: the first rows of the identity matrix, each of
+    which reads one column of the tile."""
+    made = [b.v() for _ in units]
+    for lane, (out, unit) in enumerate(zip(made, units)):
+        b.row(out, unit)
+        b.store_row(out, base, ROWS[lane], sid, region, ("transposed", lane))
+    return made
+
+
 def nans(b: Builder, x: Reg) -> Reg:
     """The mask of the lanes that hold a NaN."""
     return b.cmp("mneq.mvv", x, x)
@@ -187,12 +205,18 @@ def add_apart(b: Builder, x: Reg, total: Reg, special: Reg) -> None:
     b.emit("add.vv", special, special, b.vec("sub.vv", x, clean))
 
 
-def take_extreme(b: Builder, kind: str, best: Reg, x: Reg) -> None:
-    """best = the larger ("max") or smaller ("min") of both, in every lane. A NaN stays, and takes the place of any
-    number.
+def take_extreme(b: Builder, kind: str, best: Reg, x: Reg, keep_nans: bool = True) -> None:
+    """best = the larger ("max") or smaller ("min") of both, in every lane. keep_nans: a NaN stays, and takes the place
+    of any number.
     """
     b.emit("add.vv", best, x, V0, mask=b.cmp("mgt.mvv" if kind == "max" else "mlt.mvv", x, best))
-    b.emit("add.vv", best, x, V0, mask=nans(b, x))
+    if keep_nans:
+        b.emit("add.vv", best, x, V0, mask=nans(b, x))
+
+
+def keep_nans(b: Builder, found: Reg, x: Reg) -> Reg:
+    """`found` in all lanes, or NaN if a lane of x holds one: plus the sum of the NaNs alone, 0 or NaN."""
+    return b.vec("add.vv", found, b.vec("rsum.vi", x, 64, mask=nans(b, x)))
 
 
 def fault(b: Builder, code: int, value: Reg = X0, bound: Reg = X0) -> None:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, X0, Reg
+from .common import store_transposed
 from .gemm_plan import A_SID, W_SID, Variant
 from .image import ImageKernel
 from .tiling import ELEMENT, TILE_BYTES, tiles
@@ -161,8 +162,5 @@ class GemmLoads(ImageKernel):
             following = b.s("add.s", tile, tile_bytes)
             for lane, row in enumerate(rows):
                 b.load_row(following, ROWS[lane], W_SID, "W", "next", out=row)
-            for lane, unit in enumerate(units):
-                out = b.v()
-                b.row(out, unit)
-                b.store_row(out, tile, ROWS[lane], W_SID, "W", ("this", lane))
+            store_transposed(b, units, tile, W_SID, "W")
             b.mov(tile, following)

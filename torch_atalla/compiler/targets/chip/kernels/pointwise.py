@@ -8,10 +8,10 @@ result. The innermost two dimensions of a call are a tile's rows and columns. An
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
-from typing import Any
+from typing import Any, TypeGuard
 from zlib import crc32
 
 import torch
@@ -263,7 +263,8 @@ class _Map(Kernel):
             if step[0] in BY_LANE:
                 values.append(by_lane(b, step[0], values[step[1]], 1 if same else v.lanes))
             else:
-                values.append(apply(b, self.k, step, values, number))
+                operands = [values[part] if isinstance(part, int) else part for part in step[1:]]
+                values.append(apply(b, self.k, step[0], operands, number))
         b.store_row(values[-1], self.out, place, OUT_SID, "out", number)
 
     def spread(self, x: Reg) -> Reg:
@@ -291,12 +292,15 @@ class _Map(Kernel):
 BY_LANE = {"rcp": ("rcp.bf",), "sqrt": ("sqrt.bf",), "rsqrt": ("sqrt.bf", "rcp.bf")}
 
 
-def by_lane(b: Builder, name: str, x: Reg, lanes: int) -> Reg:
-    """A function that only the scalar core has, lane by lane; one lane stands for all if lanes is 1."""
+def by_lane(b: Builder, function: str | Callable[[Reg], Reg], x: Reg, lanes: int) -> Reg:
+    """A function that only the scalar core has (one of BY_LANE, or what records it), lane by lane; one lane stands for
+    all if lanes is 1."""
 
     def one(lane: int) -> Reg:
         value = b.s("vmov.vts", x, lane)
-        for instruction in BY_LANE[name]:
+        if callable(function):
+            return function(value)
+        for instruction in BY_LANE[function]:
             value = b.s(instruction, value)
         return value
 
@@ -323,61 +327,87 @@ def _comparand(relation: str, value: float) -> float:
     return float(near)
 
 
-def apply(b: Builder, k: Constants, step: Step, values: list[Reg], row: int = 0) -> Reg:
-    """One step on vector registers."""
-    name, *operands = step
+Number = Reg | float  # a vector, a number in a scalar register, or a constant
+RELATIONS = {"gt": "mgt", "lt": "mlt", "eq": "meq", "ne": "mneq"}
+
+
+def is_vector(x: Number) -> TypeGuard[Reg]:
+    return isinstance(x, Reg) and x.kind == "v"
+
+
+def scalar(k: Constants, x: Number) -> Reg:
+    """A number that all lanes have, in a scalar register."""
+    return x if isinstance(x, Reg) else k(x)
+
+
+def compare(b: Builder, k: Constants, relation: str, x: Reg, other: Number) -> Reg:
+    """The mask of the lanes in which a vector and another operand have a relation, one of the values of RELATIONS."""
+    if is_vector(other):
+        return b.cmp(f"{relation}.mvv", x, other)
+    return b.cmp(f"{relation}.mvs", x, other if isinstance(other, Reg) else k(_comparand(relation, other)))
+
+
+def assign(b: Builder, k: Constants, y: Reg, x: Number, mask: Reg | None = None) -> Reg:
+    """y = x in the lanes of a mask."""
+    vector, name = is_vector(x), "add.vv" if is_vector(x) else "add.vs"
+    b.emit(name, y, x if vector else V0, V0 if vector else scalar(k, x), mask=mask)
+    return y
+
+
+def choose(b: Builder, k: Constants, masks: Iterable[Reg], yes: Number, no: Number) -> Reg:
+    """One operand in the lanes of the masks, the other in all others."""
+    y = assign(b, k, b.v(), no)
+    for mask in masks:
+        assign(b, k, y, yes, mask)
+    return y
+
+
+def arithmetic(b: Builder, k: Constants, name: str, a: Number, c: Number) -> Reg:
+    """add, sub or mul; one operand is a vector."""
+    if is_vector(a):
+        return b.vec(f"{name}.vv", a, c) if is_vector(c) else b.vec(f"{name}.vs", a, scalar(k, c))
+    if name != "sub":
+        return b.vec(f"{name}.vs", c, scalar(k, a))
+    return b.vec("sub.vv", assign(b, k, b.v(), a), c)
+
+
+def extreme(b: Builder, k: Constants, name: str, a: Reg, c: Number, keep_nans: bool = True) -> Reg:
+    """maximum or minimum. keep_nans: of a number and a NaN, the NaN; otherwise the number."""
+    y = b.vec("add.vv", a, V0)
+    assign(b, k, y, c, compare(b, k, "mlt" if name == "maximum" else "mgt", a, c))
+    if not keep_nans:
+        return assign(b, k, y, c, nans(b, a))
+    return assign(b, k, y, c, nans(b, c)) if is_vector(c) else y  # that of the first operand stays
+
+
+def apply(b: Builder, k: Constants, name: str, operands: Sequence[Number], row: int = 0) -> Reg:
+    """One step on vectors."""
+    x: Any = operands[0]
     if name in ACTIVATIONS:
-        return ACTIVATIONS[name](b, k, values[operands[0]])
+        return ACTIVATIONS[name](b, k, x)
     if name == "round":
-        return rounded(b, k, values[operands[0]], row)
+        return rounded(b, k, x, row)
     if name == "const":
-        return b.vec("add.vs", V0, k(operands[0]))
-
-    def compare(relation: str) -> Reg:
-        x, other = values[operands[0]], operands[1]
-        if isinstance(other, float):
-            return b.cmp(f"{relation}.mvs", x, k(_comparand(relation, other)))
-        return b.cmp(f"{relation}.mvv", x, values[other])
-
-    def assign(y: Reg, value: int | float, mask: Reg | None = None) -> Reg:
-        vector, scalar = (V0, k(value)) if isinstance(value, float) else (values[value], V0)
-        b.emit("add.vs" if isinstance(value, float) else "add.vv", y, vector, scalar, mask=mask)
-        return y
-
-    if name in ("gt", "lt", "eq", "ne"):
-        y = b.vec("add.vv", V0, V0)
-        mask = compare({"gt": "mgt", "lt": "mlt", "eq": "meq", "ne": "mneq"}[name])
-        return assign(y, 1.0, mask)
+        return assign(b, k, b.v(), x)
+    if name in RELATIONS:
+        return choose(b, k, [compare(b, k, RELATIONS[name], x, operands[1])], 1.0, 0.0)
     if name == "where":
-        condition, yes, no = operands
-        y = assign(b.v(), no)
-        return assign(y, yes, b.cmp("mneq.mvs", values[condition], X0))
+        return choose(b, k, [b.cmp("mneq.mvs", x, X0)], *operands[1:])
     if name == "abs":
-        x = values[operands[0]]
         y = b.vec("add.vv", x, V0)
         b.emit("sub.vv", y, V0, x, mask=b.cmp("mlt.mvs", x, X0))
         return y
     if name == "exp":
-        return b.vec("expi.vi", values[operands[0]])
+        return b.vec("expi.vi", x)
     if name == "neg":
-        return b.vec("sub.vv", V0, values[operands[0]])
+        return b.vec("sub.vv", V0, x)
     if name == "leaky":
-        return leaky_relu(b, k, values[operands[0]], operands[1])
+        slope: Any = operands[1]
+        return leaky_relu(b, k, x, slope)
     if name in ("maximum", "minimum"):
-        y = b.vec("add.vv", values[operands[0]], V0)
-        y = assign(y, operands[1], compare("mlt" if name == "maximum" else "mgt"))
-        if isinstance(operands[1], float):
-            return y
-        return assign(y, operands[1], nans(b, values[operands[1]]))  # that of the first operand stays
-    a, c = operands
+        return extreme(b, k, name, x, operands[1])
     if name in ("add", "sub", "mul"):
-        if isinstance(c, float):
-            return b.vec(f"{name}.vs", values[a], k(c))
-        if isinstance(a, float):
-            if name != "sub":
-                return b.vec(f"{name}.vs", values[c], k(a))
-            return b.vec("sub.vv", b.vec("add.vs", V0, k(a)), values[c])
-        return b.vec(f"{name}.vv", values[a], values[c])
+        return arithmetic(b, k, name, x, operands[1])
     raise Unsupported(f"step {name}")
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits, f32_bits
-from .common import Kernel, nans
+from . import common
+from .common import Kernel
 from .kept import Transfer
 from .tiling import (
     ELEMENT,
@@ -295,8 +296,7 @@ class _Rows(Kernel):
         found = [b.vec("rmax.vi", m, 64) for m in most]
         if not keep_nans:
             return found
-        # The sum of the NaNs alone: 0 or NaN.
-        return [b.vec("add.vv", f, b.vec("rsum.vi", m, 64, mask=nans(b, m))) for f, m in zip(found, most)]
+        return [common.keep_nans(b, f, m) for f, m in zip(found, most)]
 
     def softmax(self, y: Reg) -> None:
         b = self.b

@@ -16,7 +16,7 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg
-from .common import Kernel
+from .common import Kernel, store_transposed
 from .kept import Transfer
 from .tiling import ELEMENT, TILE_BYTES, Call, metadata, nest_words, odometer, pad_rows, tile_loops
 
@@ -110,11 +110,8 @@ class _Transpose(Kernel):
     def tile(self) -> None:
         b, v = self.b, self.v
         rows = [b.load_row(self.place, row, IN_SID, "in") for row in ROWS[: v.rows]]
-        self.push_tile(rows + [V0] * (LANES - v.rows))
-        for row, unit in zip(ROWS, self.units):
-            out = b.v()
-            b.row(out, unit)
-            b.store_row(out, self.stage, row, OUT_SID, "out", row)
+        self.push_tile(rows)
+        store_transposed(b, self.units, self.stage, OUT_SID, "out")
         with b.unless("beq.s", self.special(rows), X0):
             self.by_lane()
 

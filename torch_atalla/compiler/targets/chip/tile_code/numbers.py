@@ -7,11 +7,8 @@ from collections.abc import Callable
 from math import log
 from typing import Any
 
-from torch_atalla.isa.geometry import LANES
-
 from ..kernels import pointwise
-from ..kernels.common import nans
-from ..vir import ROWS, V0, Reg
+from ..vir import Reg
 from . import scalars
 from .operands import Operands
 from .sweep import At
@@ -19,24 +16,18 @@ from .values import Lazy, Truth
 
 
 def _step(name: str) -> Callable[..., Reg]:
-    """A step of the pointwise kernels."""
+    """A step of the pointwise kernels on vectors."""
 
     def apply(self: Operands, x: Lazy, at: At, *arguments: Any) -> Reg:
-        values = [self.full(argument, at) for argument in arguments]
-        return pointwise.apply(self.b, self.k, (name, *range(len(values))), values)
+        return pointwise.apply(self.b, self.k, name, [self.full(argument, at) for argument in arguments])
 
     return apply
 
 
 def _arithmetic(name: str) -> Callable[..., Reg]:
     def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
-        if isinstance(a, Reg) and isinstance(c, Reg):
-            return self.b.vec(f"{name}.vv", a, c)
-        if isinstance(c, Reg) and name != "sub":
-            a, c = c, a
-        if isinstance(a, Reg):
-            return self.b.vec(f"{name}.vs", a, self.scalar(c))
-        return self.b.vec("sub.vv", self.full(a, at), self.full(c, at))
+        first = self.full(a, at) if name == "sub" else self.number(a)
+        return pointwise.arithmetic(self.b, self.k, name, first, self.number(c))
 
     return apply
 
@@ -64,34 +55,21 @@ def _scalar_function(name: str) -> Callable[..., Reg]:
     """A function of the scalar core, lane by lane: of one lane if all are the same."""
 
     def apply(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
-        b, core, vector = self.b, self.core, self.full(a, at)
+        core = self.core
 
-        def one(lane: int) -> Reg:
-            given = core.wrap(b.s("vmov.vts", vector, lane), "f")
-            return core.rounded(core.value(scalars.OPERATIONS[name](core, x.op, given), "f")).reg
+        def one(lane: Reg) -> Reg:
+            return core.rounded(core.value(scalars.OPERATIONS[name](core, x.op, core.wrap(lane, "f")), "f")).reg
 
-        if self.lanes_computed(x.arguments[0]) == 1:
-            return b.vec("add.vs", V0, one(0))
-        out = b.vec("add.vv", V0, V0)
-        for lane in range(LANES):
-            mask = b.m()
-            b.emit("mv.stm", mask, b.s("slli.s", ROWS[1], lane))
-            b.emit("add.vs", out, V0, one(lane), mask=mask)
-        return out
+        return pointwise.by_lane(self.b, one, self.full(a, at), self.lanes_computed(x.arguments[0]))
 
     return apply
 
 
 def _extreme(name: str) -> Callable[..., Reg]:
     """Of a number and a NaN, the number."""
-    relation = "mgt.mvv" if name == "maximum" else "mlt.mvv"
 
     def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
-        b, first, second = self.b, self.full(a, at), self.full(c, at)
-        y = b.vec("add.vv", first, V0)
-        b.emit("add.vv", y, second, V0, mask=b.cmp(relation, second, first))
-        b.emit("add.vv", y, second, V0, mask=nans(b, first))
-        return y
+        return pointwise.extreme(self.b, self.k, name, self.full(a, at), self.full(c, at), keep_nans=False)
 
     return apply
 
@@ -125,27 +103,15 @@ def _compare(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     if predicate not in _RELATIONS:
         raise x.op.fail(f"the comparison `{predicate}`")
     relations, inverted = _RELATIONS[predicate]
-    masks = []
-    for relation in relations:
-        if isinstance(c, Reg):
-            masks.append(self.b.cmp(f"{relation}.mvv", a, c))
-        else:
-            near = self.k(pointwise._comparand(relation, c)) if isinstance(c, float) else self.scalar(c)
-            masks.append(self.b.cmp(f"{relation}.mvs", a, near))
+    masks = [pointwise.compare(self.b, self.k, relation, a, self.number(c)) for relation in relations]
     return Truth(masks, inverted)
 
 
-def where(self: Operands, condition: Truth, yes: Any, no: Any, at: At) -> Reg:
-    b = self.b
+def where(self: Operands, condition: Truth, yes: Any, no: Any) -> Reg:
+    first, other = self.number(yes), self.number(no)
     if condition.inverted:
-        yes, no = no, yes
-    y = b.vec("add.vv", no, V0) if isinstance(no, Reg) else b.vec("add.vs", V0, self.scalar(no))
-    for mask in condition.masks:
-        if isinstance(yes, Reg):
-            b.emit("add.vv", y, yes, V0, mask=mask)
-        else:
-            b.emit("add.vs", y, V0, self.scalar(yes), mask=mask)
-    return y
+        first, other = other, first
+    return pointwise.choose(self.b, self.k, condition.masks, first, other)
 
 
 def _select(self: Operands, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
@@ -156,7 +122,7 @@ def _select(self: Operands, x: Lazy, at: At, condition: Any, yes: Any, no: Any) 
         chosen, (one, other) = self.bits(truth), (self.bits(self.truth(value)) for value in (yes, no))
         changed = self.b.s("and.s", self.b.s("xor.s", one, other), chosen)
         return self.from_bits(self.b.s("xor.s", other, changed))
-    return where(self, truth, yes, no, at)
+    return where(self, truth, yes, no)
 
 
 def _logic(name: str) -> Callable[..., Truth]:
@@ -168,7 +134,7 @@ def _logic(name: str) -> Callable[..., Truth]:
 
 def _number_of(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
     """A truth value as 0 or 1."""
-    return where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0, at)
+    return where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0)
 
 
 FUNCTIONS = ("math.log", "math.log2", "math.sin", "math.cos", "math.erf", "math.floor", "math.ceil")

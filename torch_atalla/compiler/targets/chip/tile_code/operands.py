@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernels import pointwise
+from ..kernels.pointwise import Number
 from ..vir import M0, V0, X0, Reg
 from .sweep import At, Sweeps
 from .values import Truth
@@ -15,11 +17,13 @@ class Operands(Sweeps):
         """1 if all lanes of the tile's vectors are the same."""
         raise NotImplementedError
 
+    def number(self, x: Any) -> Number:
+        """As an operand of a vector instruction."""
+        return x if isinstance(x, Reg | float) else self.register(x, "f")
+
     def scalar(self, x: Any) -> Reg:
         """A number that all lanes have, in a scalar register."""
-        if isinstance(x, float):
-            return self.k(x)
-        return self.register(x, "f")
+        return pointwise.scalar(self.k, self.number(x))
 
     def full(self, x: Any, at: At) -> Reg:
         """In a vector register."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,6 +171,14 @@ class Sweeps:
                 inside = b.s("and.s", number, self.k.integer(pieces - 1))
                 one(Group(self.shifted(inside, count), b.s("srli.s", number, pieces.bit_length() - 1)))
 
+    def each(self, count: int, body: Callable[[Reg | None], None], step: int = 1) -> None:
+        """body(step times 0, 1, ... count - 1), a register; None if the count is 1."""
+        if count == 1:
+            body(None)
+            return
+        with self.b.loop(count) as index:
+            body(self.shifted(self.b.s("subi.s", index, 1), step))
+
     def shifted(self, x: Reg, factor: int) -> Reg:
         """x times a power of 2."""
         return self.b.s("slli.s", x, factor.bit_length() - 1) if factor > 1 else x
@@ -202,10 +210,3 @@ class Sweeps:
 
     def variable(self, value: Any, kind: str = "") -> Value:
         return self.core.variable(value, kind or ("f" if isinstance(value, float) else "i"))
-
-
-def product(sizes: Sequence[int]) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total

@@ -21,6 +21,11 @@ Scalar = int | float | Value
 Shape = tuple[int, ...]
 
 
+def extent(shape: Shape, lane: int | None) -> tuple[int, int]:
+    """Rows and lanes of a tile with this dimension along the lanes."""
+    return math.prod(n for d, n in enumerate(shape) if d != lane), 1 if lane is None else shape[lane]
+
+
 @dataclass(frozen=True, eq=False)
 class Wide:
     low: int | Value
@@ -119,11 +124,11 @@ class Buffer:
     @property
     def rows(self) -> int:
         """Along the dimension that is not along the lanes."""
-        return math.prod(n for d, n in enumerate(self.shape) if d != self.lane)
+        return extent(self.shape, self.lane)[0]
 
     @property
     def lanes(self) -> int:
-        return 1 if self.lane is None else self.shape[self.lane]
+        return extent(self.shape, self.lane)[1]
 
     @property
     def vectors(self) -> int:

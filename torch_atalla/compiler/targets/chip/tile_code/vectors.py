@@ -273,7 +273,7 @@ class Vectors(Operands):
         def one(at: At) -> None:
             found = self.vector(x, want, at)
             if isinstance(found, Truth):
-                found = where(self, found, 1.0, 0.0, at)
+                found = where(self, found, 1.0, 0.0)
             self.store(self.full(found, at), out, want, at)
 
         self.sweep_buffer(out, one, self.unroll(x))

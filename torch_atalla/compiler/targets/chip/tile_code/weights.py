@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch_atalla.isa.geometry import LANES
 
-from ..kernels.common import any_nan
+from ..kernels.common import any_nan, push_tile, store_transposed, unit_vectors
 from ..vir import ROWS, V0, X0, Reg
 from .sweep import At, Group, request
 from .values import Buffer
@@ -23,9 +23,7 @@ class Arrays(Vectors):
     held = ""  # what the array holds in the code that is generated, if it is not a matrix
 
     def push(self, columns: Sequence[Reg]) -> None:
-        """columns[n] becomes output column n."""
-        for column in reversed([*columns, *[V0] * (LANES - len(columns))]):
-            self.b.push(column)
+        push_tile(self.b, columns)
         self.held = ""
 
     def hold_ones(self) -> None:
@@ -42,13 +40,8 @@ class Arrays(Vectors):
         """The rows of the identity. Its constants are no others' (it runs at the head of the function)."""
         b = self.b
         self.units = self.new_buffer((LANES, LANES), 1, 1)
-        mask = b.m()
-        b.emit("mv.stm", mask, ROWS[1])
-        seed = b.vec("add.vv", V0, V0)
-        b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
         base = b.li(self.units.first * 64)
-        for lane in range(LANES):
-            unit = seed if lane == 0 else b.vec("rsum.vi", seed, 32 | lane)
+        for lane, unit in enumerate(unit_vectors(b)):
             b.store_row(unit, base, ROWS[lane], self.units.sid, self.units.region, lane)
         return base
 
@@ -87,11 +80,7 @@ class Arrays(Vectors):
         base = b.s("add.s", b.s("slli.s", source, 6), self.base(x))
         goal = b.s("add.s", b.s("slli.s", target, 6), self.base(out))
         self.push([b.load_row(base, ROWS[row], x.sid, x.region) for row in range(high)])
-        made = []
-        for lane, unit in enumerate(self.load_units(wide)):
-            made.append(b.v())
-            b.row(made[-1], unit)
-            b.store_row(made[-1], goal, ROWS[lane], out.sid, out.region, ("transposed", lane))
+        made = store_transposed(b, self.load_units(wide), goal, out.sid, out.region)
         found = self.core.variable(self.core.wrap(any_nan(b, made), "i"))
         with self.core.when(self.core.nonzero(found)):  # 0 times an infinity: lane by lane
             columns = [b.vec("add.vv", V0, V0) for _ in range(wide)]

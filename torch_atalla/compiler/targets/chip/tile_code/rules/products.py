@@ -46,14 +46,15 @@ def _product(g: Generator, left: Buffer, right: Buffer, start: Any, out: Buffer)
             for k in range(steps):
                 _block(g, left, right, start if k == 0 else out, out, (n, None), (k, None))
         return
-    b = g.b
-    with b.loop(tiles) as index:
-        tile = b.s("subi.s", index, 1)
+
+    def column(tile: Reg | None) -> None:
         for k in range(min(steps, 4)):
             _block(g, left, right, start if k == 0 else out, out, (0, tile), (k, None))
         if steps > 4:
-            with b.loop(steps - 4) as more:
-                _block(g, left, right, out, out, (0, tile), (0, b.s("addi.s", more, 3)))
+            with g.b.loop(steps - 4) as more:
+                _block(g, left, right, out, out, (0, tile), (0, g.b.s("addi.s", more, 3)))
+
+    g.each(tiles, column)
 
 
 def _block(
@@ -84,8 +85,4 @@ def _block(
             b.row(made, g.only(vector, ks), partial)
             g.store(made, out, request(out.shape, 1), at)
 
-    if out.rows == count:
-        rows(None)
-    else:
-        with b.loop(out.rows // count) as index:
-            rows(g.shifted(b.s("subi.s", index, 1), count))
+    g.each(out.rows // count, rows, count)
