@@ -181,8 +181,8 @@ class TestCode(TestCase):
         in_pairs = [name for name in found["pairs"]["functions"] if name.startswith(("gemm", "conv", "attention"))]
         self.assertGreaterEqual(len(in_pairs), 4)
         for name in in_pairs:
-            self.assertRegex(name, "_p[123]")
-        self.assertFalse([name for name in found["corner"]["functions"] if "_p3" in name])
+            self.assertRegex(name, "_group[123]")
+        self.assertFalse([name for name in found["corner"]["functions"] if "_group3" in name])
 
     def test_loadable(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -32,6 +32,11 @@ class Reg:
         self.high: Reg | None = None
         self.low: Reg | None = None
 
+    @property
+    def parts(self) -> tuple[Reg, ...]:
+        """The registers of a pair, or the only one."""
+        return (self,) if self.high is None else (self, self.high)
+
     def __repr__(self) -> str:
         return f"{self.kind}{'?' if self.number is None else self.number}"
 
@@ -133,6 +138,9 @@ class Builder:
         low, high = Reg("v"), Reg("v")
         low.high, high.low = high, low
         return low
+
+    def vector(self, pair: bool) -> Reg:
+        return self.pair() if pair else self.v()
 
     def m(self) -> Reg:
         return Reg("m")

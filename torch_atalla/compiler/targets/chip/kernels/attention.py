@@ -28,7 +28,8 @@ from .tiling import (
     SCRATCH_ROWS,
     TILE_BYTES,
     Call,
-    marks,
+    NamedVariant,
+    edge_words,
     metadata,
     pad_rows,
     split,
@@ -46,7 +47,8 @@ Q_TILE, OUT_TILE, MASK_TILE, CAUSAL_TILE, SCORE_TILE = 0, 4, 8, 9, 10
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
+    kernel = "attention"
     e: int  # tiles of a query
     ev: int  # tiles of a value
     clear: bool  # a tile of q, k or v is not full
@@ -57,12 +59,6 @@ class Variant:
     double: bool  # scratchpad 1 holds the keys and values of two heads
     group: int = 0  # 1: the array takes two tiles of a query at once; 2: it gives two tiles of a result
     sums: bool = False  # the logarithms of the sums are a second result
-
-    @property
-    def name(self) -> str:
-        flags = marks(_clear=self.clear, _cut=self.cut, _causal=self.causal, _2=self.double, _sums=self.sums)
-        flags += f"_p{self.group}" if self.group else ""
-        return f"attention_{self.rows}x{self.e}x{self.ev}_{self.mask}{flags}"
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,7 @@ def plan(s: Heads, scale: float, mask: str, causal: bool, groups: int = 0, sums:
             "sums_meta": metadata(Q_SID, 1, rows, rows),
         }
 
-        for name, width, row in (("k", s.e, s.k_row), ("v", s.ev, s.v_row)):
-            matrix = (s.keys, width, row)
-            words[f"{name}_meta"] = tile_in(K_SID, LANES, LANES, matrix)
-            words[f"{name}_meta_c"] = tile_in(K_SID, LANES, tail(width), matrix)
-            words[f"{name}_meta_r"] = tile_in(K_SID, tail(s.keys), LANES, matrix)
-            words[f"{name}_meta_rc"] = tile_in(K_SID, tail(s.keys), tail(width), matrix)
+        words |= edge_words("k", K_SID, (s.keys, s.e, s.k_row)) | edge_words("v", K_SID, (s.keys, s.ev, s.v_row))
         mask_rows = 1 if mask == "none" or mask.endswith("_row") else rows
         for name, taken, width, row in (
             ("q", rows, s.e, s.q_row),
@@ -159,7 +150,7 @@ class _Attention(Kernel):
 
     @classmethod
     def transfers(cls, variant: Variant) -> dict[str, Transfer]:
-        keys = {name: tuple(f"{name}_meta{part}" for part in ("", "_c", "_r", "_rc")) for name in "kv"}
+        keys = {name: tuple(f"{name}_{part}" for part in ("meta", "meta_c", "last", "last_c")) for name in "kv"}
         return {
             "q": Transfer("q", Q_SID, ("q_meta", "q_meta_c")),
             "mask": Transfer("mask", Q_SID, ("mask_meta", "mask_meta_c")),
@@ -202,7 +193,7 @@ class _Attention(Kernel):
         with b.loop(count, skip_empty=True):
             with b.unless("bne.s", self.left, one):
                 for name, meta in self.metas.items():
-                    b.mov(meta, p[f"{name}_r" if name.endswith("meta") else f"{name[:-2]}_rc"])
+                    b.mov(meta, p[name.replace("meta", "last")])
             b.emit("addi.s", self.left, self.left, -1)
             for name, width in (("k", v.e), ("v", v.ev)):
                 scratch, line = self.places[name], self.lines[name]
@@ -373,7 +364,7 @@ class _Attention(Kernel):
             self.weights = base
             self.sweep(count, product, 1)
             for column in range(first, first + 1 + pair):
-                out = [x if column == first else x.high for x in results]
+                out = [x.parts[column - first] for x in results]
                 place = self.tile(OUT_TILE + column)
                 for r in rows:
                     if v.mask == "none":
@@ -413,8 +404,8 @@ class _Attention(Kernel):
         """A tile of scaled queries, or pairs of two."""
         b, found = self.b, []
         for r in range(self.v.rows):
-            out = b.pair() if pair else b.v()
-            for i, half in enumerate((out, out.high) if pair else (out,)):
+            out = b.vector(pair)
+            for i, half in enumerate(out.parts):
                 row = b.load_row(self.tile(Q_TILE + column + i), ROWS[r], Q_SID, "q")
                 b.emit("mul.vs", half, row, self.p["scale"])
             found.append(out)
@@ -422,8 +413,8 @@ class _Attention(Kernel):
 
     def zeros(self, pair: bool) -> Reg:
         b = self.b
-        out = b.pair() if pair else b.v()
-        for half in (out, out.high) if pair else (out,):
+        out = b.vector(pair)
+        for half in out.parts:
             b.emit("add.vv", half, V0, V0)
         return out
 

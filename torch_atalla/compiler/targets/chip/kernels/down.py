@@ -15,7 +15,7 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import ROWS, X0, Reg, bf16_bits
 from .common import Kernel
 from .pointwise import Unsupported
-from .tiling import ELEMENT, TILE_BYTES, Call, marks, metadata, nest_words, tail, tile_in, tiles
+from .tiling import ELEMENT, TILE_BYTES, Call, NamedVariant, metadata, nest_words, tail, tile_in, tiles
 
 IN_SID, OUT_SID = 0, 1
 MOST_TILES = 8
@@ -23,7 +23,8 @@ OTHER_BUFFER = MOST_TILES * TILE_BYTES
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
+    kernel = "down"
     kind: str  # "max", "min", "sum"
     width: int  # column tiles
     cut: int  # lanes of the last of them that hold elements, 0 if all do
@@ -31,11 +32,6 @@ class Variant:
     rest: bool  # and rows behind them
     depth: int  # loops around a result
     taps: int  # reduced dimensions besides the rows
-
-    @property
-    def name(self) -> str:
-        flags = (f"c{self.cut}" if self.cut else "") + marks(b=self.blocks, r=self.rest)
-        return f"down_{self.kind}{self.depth}_{self.taps}_{self.width}{flags}"
 
 
 Loop = tuple[int, int, int]  # count, steps of out and in (or, of a reduced dimension, of in alone) in elements

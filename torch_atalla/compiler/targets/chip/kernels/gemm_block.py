@@ -39,9 +39,6 @@ class GemmBlock(GemmLoads):
     a_step: Reg
     bias_base: Reg  # scratchpad address of the bias
 
-    def _new(self, deep: bool) -> Reg:
-        return self.b.pair() if deep else self.b.v()
-
     @property
     def _columns(self) -> int:
         return 2 * LANES if self.v.wide else LANES
@@ -92,7 +89,7 @@ class GemmBlock(GemmLoads):
         def operand(number: int) -> Reg:
             if number < len(w.carried):
                 return w.carried[number]
-            out = self._new(deep)
+            out = self.b.vector(deep)
             if number < columns:
                 self._load_column(places, number, out, deep)
                 return out
@@ -128,9 +125,9 @@ class GemmBlock(GemmLoads):
     def _results(self, rows: int) -> list[Reg]:
         """Registers of a block's results. Among pairs of weights, two make a pair, so that they leave pairs free."""
         if self.v.wide or not self.v.deep:
-            return [self._new(self.v.wide) for _ in range(rows)]
+            return [self.b.vector(self.v.wide) for _ in range(rows)]
         pairs = [self.b.pair() for _ in range(-(-rows // 2))]
-        return [reg for low in pairs for reg in (low, low.high) if reg is not None][:rows]
+        return [reg for low in pairs for reg in low.parts][:rows]
 
     # -- a block ------------------------------------------------------------------------------------------------------
     def second(self, left: Reg, distance: Reg) -> Reg:
@@ -142,8 +139,7 @@ class GemmBlock(GemmLoads):
         b, v, k = self.b, self.v, self.k
         count = tiles(len(c))
         for row, both in enumerate(c):
-            for side, x in enumerate((both, both.high) if v.wide else (both,)):
-                assert x is not None
+            for side, x in enumerate(both.parts):
                 y = b.vec("mul.vs", x, self["alpha"]) if v.scaled else x
                 tile = side * count + row // LANES
                 if v.residual:
@@ -173,7 +169,9 @@ class GemmBlock(GemmLoads):
         final = b.s("mul.s", n_count, n_ends)  # the number of the last column tile of all, or 0
         passes = b.s("srli.s", b.s("addi.s", n_count, 1), 1) if v.wide else n_count
         left = b.s("addi.s", n_count, 0)
-        w = _Weights(b.s("addi.s", panel, 0), None, [self._new(v.deep) for _ in range(CARRIED if v.group else LANES)])
+        w = _Weights(
+            b.s("addi.s", panel, 0), None, [self.b.vector(v.deep) for _ in range(CARRIED if v.group else LANES)]
+        )
         if v.wide:
             w.high = b.s("add.s", w.low, self.second(left, self["k_bytes"]))
         first_deep = v.deep and not v.odd
@@ -193,7 +191,7 @@ class GemmBlock(GemmLoads):
             pointers, self.a_step = self._rows(rows, a_buffer)
             bias = V0
             if bias_index is not None:
-                bias = self._new(v.wide)
+                bias = self.b.vector(v.wide)
                 b.load_row(self.bias_base, bias_index, W_SID, "bias", out=bias)
                 if v.wide:
                     b.load_row(self.bias_base, b.s("addi.s", bias_index, 1), W_SID, "bias", out=bias.high)

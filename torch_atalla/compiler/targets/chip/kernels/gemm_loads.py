@@ -89,8 +89,8 @@ class GemmLoads(ImageKernel):
         final = b.s("mul.s", count, ends)  # the index of the last column tile, or 0
         with b.loop(count) as index:
             with b.unless("bne.s", index, final):
-                b.mov(meta, self["w_meta_n"])
-                b.mov(meta_k, self["w_meta_nk"])
+                b.mov(meta, self["w_last"])
+                b.mov(meta_k, self["w_last_k"])
             dram = b.s("addi.s", column, 0)
             if not v.one_step:
                 with b.loop(self["k_whole"], skip_empty=True):

@@ -14,11 +14,11 @@ from .tiling import (
     ROW_BYTES,
     SCRATCH_ROWS,
     TILE_BYTES,
-    marks,
+    NamedVariant,
+    edge_words,
     metadata,
     round_rows,
     tail,
-    tile_in,
     tile_words,
     tiles,
 )
@@ -35,9 +35,10 @@ A_SID, W_SID = 0, 1
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
     """What the code depends on; sizes and addresses are the descriptor's."""
 
+    kernel = "gemm"
     full_blocks: bool  # whether there are blocks of MAIN_TILES before the last one
     main: int  # rows of those
     rest: int  # rows of the last block, 1 to 192
@@ -81,17 +82,6 @@ class Variant:
     def in_tiles(self) -> bool:
         """Whether W is stored tile by tile."""
         return self.weights in ("packed", "beside")
-
-    @property
-    def name(self) -> str:
-        flags = marks(_k=self.k_tail, _1=self.one_step, _bias=self.bias, _scaled=self.scaled, _b=self.batched)
-        flags += marks(_a2=self.double_a, _all=self.resident, _border=self.border, _add=self.residual)
-        flags += f"_{self.lanes}" if self.lanes < LANES else ""
-        flags += f"_p{self.group}{'o' * self.odd}{'r' * self.repeats}" if self.group else ""
-        blocks = f"{self.main}+" if self.full_blocks else ""
-        kind = f"conv{self.image}" if self.image else "gemm"
-        kind += f"s{self.pixel_step}" if self.pixel_step else ""
-        return f"{kind}_{blocks}{self.rest}_{self.weights}_{self.panels}{flags}_{self.activation or 'none'}"
 
 
 @dataclass(frozen=True)
@@ -178,21 +168,6 @@ def plan(
     )
     step = {"packed": TILE_BYTES, "rows": LANES * ELEMENT, "columns": LANES * s.w_row * ELEMENT}[weights]
     n_step = {"packed": kt * TILE_BYTES, "rows": LANES * s.w_row * ELEMENT, "columns": LANES * ELEMENT}[weights]
-    k_last, n_last = tail(s.k), tail(s.n)
-
-    def w_meta(n: int, k: int) -> int:
-        if weights == "packed":
-            return metadata(W_SID, LANES, LANES, LANES)
-        if weights == "rows":
-            return tile_in(W_SID, n, k, (s.n, s.k, s.w_row))
-        return tile_in(W_SID, k, n, (s.k, s.n, s.w_row))
-
-    def a_tile(rows: int, cols: int) -> int:
-        return tile_in(A_SID, rows, cols, (s.m, s.k, s.a_row))
-
-    def c_tile(rows: int, cols: int) -> int:
-        return tile_in(A_SID, rows, cols, (s.m, s.n, s.c_row))
-
     words = {
         "a_span": main * kt * TILE_BYTES,
         "kt": kt,
@@ -212,24 +187,21 @@ def plan(
         "w_k": step,
         "w_n": n_step,
         "w_panel": panel * n_step,
-        "a_meta": a_tile(LANES, LANES),
-        "a_meta_k": a_tile(LANES, k_last),
-        "a_last": a_tile(tail(s.m), LANES),
-        "a_last_k": a_tile(tail(s.m), k_last),
-        "c_meta": c_tile(LANES, LANES),
-        "c_meta_n": c_tile(LANES, n_last),
-        "c_last": c_tile(tail(s.m), LANES),
-        "c_last_n": c_tile(tail(s.m), n_last),
-        "w_meta": w_meta(LANES, LANES),
-        "w_meta_k": w_meta(LANES, k_last),
-        "w_meta_n": w_meta(n_last, LANES),
-        "w_meta_nk": w_meta(n_last, k_last),
         "batch": s.batch,
         "a_batch": s.a_batch * ELEMENT,
         "w_batch": s.w_batch * ELEMENT,
         "c_batch": s.c_batch * ELEMENT,
         "alpha": bf16_bits(alpha),
-    } | tile_words("bias", nt, TILE_BYTES, lambda count: metadata(W_SID, count, LANES, LANES))
+    }
+    words |= tile_words("bias", nt, TILE_BYTES, lambda count: metadata(W_SID, count, LANES, LANES))
+    words |= edge_words("a", A_SID, (s.m, s.k, s.a_row), "k") | edge_words("c", A_SID, (s.m, s.n, s.c_row), "n")
+    if weights == "packed":
+        words["w_meta"] = metadata(W_SID, LANES, LANES, LANES)
+    elif weights == "rows":
+        words |= edge_words("w", W_SID, (s.n, s.k, s.w_row), "k")
+    else:  # its rows are k
+        found = edge_words("w", W_SID, (s.k, s.n, s.w_row), "k")
+        words |= found | {"w_last": found["w_meta_k"], "w_meta_k": found["w_last"]}
     return variant, words
 
 

@@ -23,7 +23,7 @@ from .tiling import (
     SCRATCH_ROWS,
     TILE_BYTES,
     Call,
-    marks,
+    NamedVariant,
     metadata,
     round_rows,
     split,
@@ -40,7 +40,8 @@ BORDER = {"max": float("-inf"), "sum": 0.0, "dot": 0.0}
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
+    kernel = "plane"
     kind: str  # "max", "sum", "dot" (weights lane by lane)
     whole: bool  # an output line has pieces of 32 pixels
     rest: int  # pixels of the last piece that are computed
@@ -49,11 +50,6 @@ class Variant:
     bias: bool
     activation: str | None
     lanes: int = LANES  # of a sum: those that hold channels. The array mixes lanes, so that the others have to be 0
-
-    @property
-    def name(self) -> str:
-        flags = marks(_border=self.border, _bias=self.bias) + (f"_{self.lanes}" if self.lanes < LANES else "")
-        return f"plane_{self.kind}_{'32+' * self.whole}{self.rest}s{self.step}{flags}_{self.activation or 'none'}"
 
 
 def plan(kind: str, s: Image, scale: float = 1.0, bias: bool = False, activation: str | None = None) -> list[Call]:

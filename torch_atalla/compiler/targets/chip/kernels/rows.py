@@ -24,7 +24,7 @@ from .tiling import (
     SCRATCH_ROWS,
     TILE_BYTES,
     Call,
-    marks,
+    NamedVariant,
     metadata,
     pad_rows,
     split,
@@ -43,7 +43,8 @@ COLUMN = ("sum", "norm2", "max", "argmax")  # kinds that give one column
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
+    kernel = "rows"
     kind: str  # "softmax", "layer_norm", "rms_norm", or one of COLUMN
     columns: int  # column tiles if the row stays in registers, else 0
     cut: bool  # the last column tile is not full
@@ -51,11 +52,6 @@ class Variant:
     weight: bool = False
     bias: bool = False
     double: bool = False  # the next block comes in while this one is computed on
-
-    @property
-    def name(self) -> str:
-        flags = marks(_cut=self.cut, _w=self.weight, _b=self.bias, _2=self.double)
-        return f"{self.kind}_{self.rows}x{self.columns or 'n'}{flags}"
 
 
 def plan(

@@ -14,23 +14,20 @@ from ..vir import X0, Builder, Reg
 from .common import Kernel, fault
 from .kept import Transfer
 from .pointwise import Layout, Unsupported, collapse
-from .tiling import ELEMENT, Call, metadata, nest_words, tile_loops
+from .tiling import ELEMENT, Call, NamedVariant, metadata, nest_words, tile_loops
 
 
 # -- rows of a table ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Gather:
+class Gather(NamedVariant):
     """out[i, :] = table[index[i], :], `width` neighbouring elements in memory, through scratchpad 0.
 
     An index out of range stops the program with an error that names it.
     """
 
+    kernel = "gather"
     wraps: bool  # indices below 0 count from the end
     wide: bool  # indices of 64 bits
-
-    @property
-    def name(self) -> str:
-        return ("gather_wrap" if self.wraps else "gather") + ("64" if self.wide else "32")
 
 
 def plan_gather(
@@ -109,15 +106,12 @@ def check_high_word(b: Builder, low: Reg, place: Reg) -> None:
 
 # -- any strided copy --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Copy:
+class Copy(NamedVariant):
     """out[...] = in[...], moved by the DMA engine alone: tiles where both have the same unit-stride dimension, else
     single columns of 32 elements."""
 
+    kernel = "copy"
     depth: int
-
-    @property
-    def name(self) -> str:
-        return f"copy_{self.depth}"
 
 
 def plan_copy(sizes: Sequence[int], out: Sequence[int], source: Sequence[int]) -> list[Call]:

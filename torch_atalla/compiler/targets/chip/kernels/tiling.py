@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from torch_atalla.isa.geometry import LANES
 
@@ -54,9 +55,23 @@ def tile_loops(
         yield [loop for loop in (*outer, *tiled) if loop[0] > 1], rt, ct, starts
 
 
-def marks(**given: object) -> str:
-    """The names of the arguments that are true: what tells the code of two variants apart."""
-    return "".join(name for name, on in given.items() if on)
+@dataclass(frozen=True)
+class NamedVariant:
+    """What the code of a kernel depends on. Its name tells functions apart: it has every field, except those at their
+    defaults and truth values that do not hold."""
+
+    kernel: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        defaults = {field.name: field.default for field in fields(self)}
+        parts = [
+            name if value is True else value if isinstance(value, str) else f"{name}{value}"
+            for name, value in given
+            if value is not None and value is not False and value != defaults[name]
+        ]
+        return "_".join([self.kernel, *parts])
 
 
 def nest_words(loops: Iterable[Sequence[int]], names: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:
@@ -92,6 +107,12 @@ def tile_in(sid: int, rows: int, cols: int, matrix: tuple[int, int, int]) -> int
     """
     height, width, step = matrix
     return metadata(sid, rows, cols, step if rows <= height and cols <= width and rows > 1 else cols)
+
+
+def edge_words(name: str, sid: int, matrix: tuple[int, int, int], column: str = "c") -> dict[str, int]:
+    """The words of a matrix' tiles: whole ones, those of the last rows, and each of the last columns."""
+    heights, widths = (("meta", LANES), ("last", tail(matrix[0]))), (("", LANES), (f"_{column}", tail(matrix[1])))
+    return {f"{name}_{row}{col}": tile_in(sid, m, n, matrix) for (row, m), (col, n) in product(heights, widths)}
 
 
 def tile_words(name: str, rows: int, step: int, tile: Callable[[int], int]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import ROWS, V0, X0, Reg
 from .common import Kernel, store_transposed
 from .kept import Transfer
-from .tiling import ELEMENT, TILE_BYTES, Call, metadata, nest_words, odometer, pad_rows, tile_loops
+from .tiling import ELEMENT, TILE_BYTES, Call, NamedVariant, metadata, nest_words, odometer, pad_rows, tile_loops
 
 IN_SID, OUT_SID = 0, 1
 MOST_STEP = 1 << 20  # elements from one row of a tile to the next
@@ -26,16 +26,13 @@ MINUS_ZERO = 0x80000000
 
 
 @dataclass(frozen=True)
-class Transpose:
+class Transpose(NamedVariant):
     """out[..., j, i] = in[..., i, j] with i innermost in `out` and j innermost in `in`."""
 
+    kernel = "transpose"
     rows: int  # of the tiles of `in`
     cols: int
     depth: int
-
-    @property
-    def name(self) -> str:
-        return f"transpose_{self.rows}x{self.cols}_{self.depth}"
 
 
 def plan(sizes: Sequence[int], out: Sequence[int], source: Sequence[int]) -> list[Call]:

@@ -14,23 +14,19 @@ from torch_atalla.isa.geometry import LANES
 from ..vir import ROWS, X0, Reg, bf16_bits
 from .common import Kernel
 from .pointwise import Unsupported
-from .tiling import ELEMENT, Call, metadata, nest_words, pad_rows, tile_loops
+from .tiling import ELEMENT, Call, NamedVariant, metadata, nest_words, pad_rows, tile_loops
 
 IN_SID, OUT_SID = 0, 1
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(NamedVariant):
+    kernel = "window"
     kind: str  # "max", "min", "sum"
     rows: int
     depth: int  # loops around a tile
     taps: int  # loops over what is reduced
     lanes: int = LANES  # of a sum: those that hold elements. The array mixes lanes, so that the others have to be 0
-
-    @property
-    def name(self) -> str:
-        lanes = f"_{self.lanes}" if self.lanes < LANES else ""
-        return f"window_{self.kind}{self.depth}_{self.rows}_{self.taps}{lanes}"
 
 
 @dataclass(frozen=True)

@@ -97,16 +97,24 @@ def meta_word(s: Sweeps, buffer: Buffer, rows: Scalar, cols: Scalar, step: Scala
 
 def _line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
     """Neighbouring elements: 1,024 are one tile."""
-    rows = buffer.vectors
-    pieces = [(first, min(LANES, rows - first)) for first in range(0, rows, LANES)]
-    if len(pieces) <= UNROLLED:
-        for first, count in pieces:
-            address = add(s.core, window.address, first * LANES * ELEMENT)
-            move(s, buffer, first, address, meta_word(s, buffer, count, LANES, 0), is_load)
+    core, rows = s.core, min(LANES, buffer.vectors)
+    meta = meta_word(s, buffer, rows, LANES, 0)
+
+    def piece(n: Any) -> None:
+        address = add(core, window.address, multiply(core, n, LANES * LANES * ELEMENT))
+        move(s, buffer, multiply(core, n, LANES), address, meta, is_load)
+
+    _each(s, buffer.vectors // rows, piece)
+
+
+def _each(s: Sweeps, count: int, body: Callable[[Any], None]) -> None:
+    """body(0), body(1) and so on, in a loop if they are many."""
+    if count <= UNROLLED:
+        for n in range(count):
+            body(n)
         return
-    with s.core.range(len(pieces)) as n:
-        address = add(s.core, window.address, multiply(s.core, n, LANES * LANES * ELEMENT))
-        move(s, buffer, multiply(s.core, n, LANES), address, meta_word(s, buffer, LANES, LANES, 0), is_load)
+    with s.core.range(count) as index:
+        body(index)
 
 
 def _part_of_line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:

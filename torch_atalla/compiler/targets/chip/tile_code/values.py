@@ -8,6 +8,7 @@ bits; `Wide` is one of 64.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,6 +134,18 @@ class Buffer:
     @property
     def vectors(self) -> int:
         return self.rows * -(-self.lanes // LANES)
+
+
+def places_of_argument(op: Op, shape: Shape, places: Sequence[Any], none: Any) -> tuple[Any, ...]:
+    """What belongs to the dimensions of the argument, of this shape, of an op that gives a tile another shape. places:
+    what belongs to the result's. none: for dimensions of one place that the op broadcasts."""
+    if op.name == "tt.expand_dims":
+        axis = op.attributes["axis"]
+        return (*places[:axis], *places[axis + 1 :])
+    if op.name == "tt.trans":
+        order = op.attributes["order"]
+        return tuple(places[order.index(d)] for d in range(len(order)))
+    return tuple(none if n == 1 else place for n, place in zip(shape, places, strict=True))
 
 
 Tile = Affine | Mask | Uniform | Element | Lazy | Buffer

@@ -15,7 +15,7 @@ from . import scalars
 from .numbers import COSTS, VECTOR, where
 from .operands import Operands
 from .sweep import At, Request, request
-from .values import Affine, Buffer, Element, Lazy, Mask, Truth, Uniform
+from .values import Affine, Buffer, Element, Lazy, Mask, Truth, Uniform, places_of_argument
 
 SHAPES = ("expand", "broadcast", "transpose", "same")  # lazy tiles that compute nothing
 _SPLAT = "splat"
@@ -44,16 +44,8 @@ class Vectors(Operands):
     def inner(self, x: Lazy, want: Request) -> Iterator[tuple[Any, Request]]:
         """The arguments, with what is wanted of them."""
         for argument in x.arguments:
-            if x.name == "expand":
-                axis = x.op.attributes["axis"]
-                yield argument, want[:axis] + want[axis + 1 :]
-            elif x.name == "broadcast":
-                yield argument, tuple("0" if n == 1 else w for n, w in zip(argument.shape, want, strict=True))
-            elif x.name == "transpose":
-                order = x.op.attributes["order"]
-                yield argument, tuple(want[order.index(d)] for d in range(len(order)))
-            else:
-                yield argument, want
+            moves = x.name in ("expand", "broadcast", "transpose")
+            yield argument, places_of_argument(x.op, argument.shape, want, "0") if moves else want
 
     def _natural(self, x: Any) -> Any:
         """A dimension, _SPLAT for a tile of equal lanes, or None if every layout costs the same."""
@@ -268,15 +260,7 @@ class Vectors(Operands):
             return self.in_layout(x, want)
         want = request(x.shape, lane)
         out = self.new_buffer(x.shape, lane, 1, is_rounded=self.is_rounded(x)) if into is None else into
-        self.prepare(x, want)
-
-        def one(at: At) -> None:
-            found = self.vector(x, want, at)
-            if isinstance(found, Truth):
-                found = where(self, found, 1.0, 0.0)
-            self.store(self.full(found, at), out, want, at)
-
-        self.sweep_buffer(out, one, self.unroll(x))
+        self._compute(x, want, out)
         return out
 
     def rounded_tile(self, x: Any, lane: int | None) -> Buffer:
@@ -285,15 +269,21 @@ class Vectors(Operands):
         if isinstance(x, Buffer) and x.is_rounded and self.in_layout(x, want) is x:
             return x
         out = self.new_buffer(x.shape, lane, 1)
+        self._compute(x, want, out, rounds=not self.is_rounded(x))
+        return out
+
+    def _compute(self, x: Any, want: Request, out: Buffer, rounds: bool = False) -> None:
+        """All vectors of a tile into a buffer of its layout."""
         self.prepare(x, want)
-        exact = self.is_rounded(x)
 
         def one(at: At) -> None:
-            found = self.full(self.vector(x, want, at), at)
-            self.store(found if exact else self.rounded(found, at), out, want, at)
+            found = self.vector(x, want, at)
+            if isinstance(found, Truth):
+                found = where(self, found, 1.0, 0.0)
+            found = self.full(found, at)
+            self.store(self.rounded(found, at) if rounds else found, out, want, at)
 
         self.sweep_buffer(out, one, self.unroll(x))
-        return out
 
     def unroll(self, x: Any) -> int:
         cost = self.cost(x)

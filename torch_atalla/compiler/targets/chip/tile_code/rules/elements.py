@@ -15,7 +15,7 @@ from .. import scalars
 from ..generator import STAGE, Generator
 from ..single import load_number, store_number
 from ..transfers import Window, transfer
-from ..values import Affine, Buffer, Element, Lazy, Mask, Table, Uniform
+from ..values import Affine, Buffer, Element, Lazy, Mask, Table, Uniform, places_of_argument
 
 Place = tuple[Any, ...]  # an index for each dimension
 
@@ -57,14 +57,9 @@ class Evaluation:
             scale = WIDTHS.get(op.operands[0].type.pointee or "i8", 64) // 8
             base, offset = self.at(x.arguments[0], place, scale), self.at(x.arguments[1], place)
             return scalars.add(core, base, scalars.multiply(core, offset, scale))
-        if op.name == "tt.expand_dims":
-            axis = op.attributes["axis"]
-            return self.at(x.arguments[0], place[:axis] + place[axis + 1 :], scale)
-        if op.name == "tt.broadcast":
-            return self.at(x.arguments[0], _inside(x.arguments[0].shape, place), scale)
-        if op.name == "tt.trans":
-            order = op.attributes["order"]
-            return self.at(x.arguments[0], tuple(place[order.index(d)] for d in range(len(order))), scale)
+        if op.name in ("tt.expand_dims", "tt.broadcast", "tt.trans"):
+            (argument,) = x.arguments
+            return self.at(argument, places_of_argument(op, argument.shape, place, 0), scale)
         return scalars.compute(core, op, [self.at(argument, place) for argument in x.arguments])
 
     _op: Any = None
@@ -77,10 +72,6 @@ class Evaluation:
                 index = scalars.remainder(core, scalars.add(core, term.wrap.start, index), term.wrap.size)
             total = scalars.add(core, total, scalars.multiply(core, index, term.step))
         return total
-
-
-def _inside(shape: tuple[int, ...], place: Place) -> Place:
-    return tuple(0 if n == 1 else index for n, index in zip(shape, place, strict=True))
 
 
 def _linear(core: Any, shape: tuple[int, ...], place: Place, nbytes: int) -> Any:
