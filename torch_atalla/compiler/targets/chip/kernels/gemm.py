@@ -48,36 +48,34 @@ class _Gemm(GemmBlock):
         b, v = self.b, self.v
         a_buffer = b.s("addi.s", self.a_first, 0)
         c = b.s("addi.s", c_panel, 0)
-        if (v.resident or v.pixel_step) and v.full_blocks:
-            with b.loop(self["full"]):
-                if v.pixel_step:
-                    self.next_lines()
-                self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
-                b.emit("add.s", c, c, self["c_block"])
-                b.emit("add.s", a_buffer, a_buffer, self["a_span"])
-        elif v.full_blocks:
+        comes = v.full_blocks and not (v.resident or v.pixel_step)  # A block by block
+        if comes:
             a = b.s("addi.s", self["a"], 0)
             self.load_block(a, a_buffer, v.main, False)
-            other = b.s("add.s", a_buffer, self.a_span) if v.double_a else a_buffer
-            other = b.s("addi.s", other, 0)
+            other = b.s("addi.s", b.s("add.s", a_buffer, self["a_span"]), 0) if v.double_a else a_buffer
+        if v.full_blocks:
             with b.loop(self["full"]) as index:
-                if v.double_a:
+                if v.pixel_step:
+                    self.next_lines()
+                if comes:
                     b.emit("add.s", a, a, self["a_block"])
-                    with b.unless("bge.s", index, self["full"]):
-                        self.load_block(a, other, v.main, False)
-                    with b.unless("blt.s", index, self["full"]):
-                        self.load_block(a, other, v.rest, True)
+                if v.double_a:
+                    self.load_following(index, a, other)
                 self.block(v.main, False, a_buffer, panel, n_count, n_ends, c, bias_row)
                 b.emit("add.s", c, c, self["c_block"])
-                if v.double_a:
+                if not comes:
+                    b.emit("add.s", a_buffer, a_buffer, self["a_span"])
+                elif v.double_a:
                     b.exchange(a_buffer, other)
                 else:
-                    b.emit("add.s", a, a, self["a_block"])
-                    with b.unless("bge.s", index, self["full"]):
-                        self.load_block(a, a_buffer, v.main, False)
-                    with b.unless("blt.s", index, self["full"]):
-                        self.load_block(a, a_buffer, v.rest, True)
+                    self.load_following(index, a, a_buffer)
         self.block(v.rest, True, a_buffer, panel, n_count, n_ends, c, bias_row)
+
+    def load_following(self, index: Reg, a: Reg, place: Reg) -> None:
+        """The block of A behind block `index`, counted from 1."""
+        for branch, rows, last in (("bge.s", self.v.main, False), ("blt.s", self.v.rest, True)):
+            with self.b.unless(branch, index, self["full"]):
+                self.load_block(a, place, rows, last)
 
     def take(self, left: Reg, count: Reg, ends: Reg) -> None:
         """count = min(panel, left), ends = left <= panel."""
@@ -154,8 +152,6 @@ class _Gemm(GemmBlock):
         self.k.integer(TILE_BYTES)
         self.a_first = b.li(STAGE_ROWS * 64)
         self.w_first = b.li(BIAS_ROWS * 64)
-        if v.double_a:
-            self.a_span = self["a_span"]
         if v.bias:
             self.bias_base = X0
             self.load_tiles(X0, self["bias"], "bias", "bias")

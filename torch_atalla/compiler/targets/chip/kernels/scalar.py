@@ -11,7 +11,8 @@ from torch_atalla.driver import c_abi
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import X0, Builder, Reg
-from .common import Kernel, fault
+from .activation import Constants
+from .common import Kernel, Parameters, fault
 from .kept import Transfer
 from .pointwise import Layout, Unsupported, collapse
 from .tiling import ELEMENT, Call, NamedVariant, metadata, nest_words, tile_loops
@@ -58,9 +59,7 @@ def plan_gather(
 
 def build_gather(variant: Gather) -> Builder:
     b = Builder(variant.name)
-    names = ["table", "index", "out", "count", "whole", "index_step", "table_row", "out_row", "table_rows", "rows"]
-    names += ["has_last", "m_block", "m_rows", "m_last", "rows_bytes"]
-    p = {name: b.parameter(name) for name in names}
+    p = Parameters(b, Constants(b))
     block_bytes = b.li(LANES * LANES * ELEMENT)
     place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
     index, out = b.s("addi.s", p["index"], 0), b.s("addi.s", p["out"], 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
-
-import torch
 
 from torch_atalla.isa.geometry import LANES
 
@@ -18,6 +17,7 @@ from ..kernels.image import Image
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection, operands_of
 from . import data, pointwise
+from .moves import behind, part
 
 
 def dense_pixels(x: Operand) -> bool:
@@ -42,39 +42,29 @@ def padded(
     line = wp * channels
     out = s.new_operand((n, channels, hp, wp), (hp * line, 1, line, channels), n * hp * line + 2 * LANES * LANES)
     taken_h, taken_w = min(h, hp - before[0]), min(w, wp - before[1])
-    strips = []
+    last, strips = (before[0] + taken_h) * line, []  # first element, sizes, strides
     if channels == c:  # the border alone: above, below with what tiles may reach behind the image, left and right
-        last = (before[0] + taken_h) * line
-        strips.append(Operand(out.buffer, 0, (before[0] * line,), (1,), torch.bfloat16))
-        for image in range(n):
-            first = image * hp * line
-            if image:
-                strips.append(Operand(out.buffer, 2 * first, (before[0] * line,), (1,), torch.bfloat16))
-            behind = LANES if image == n - 1 else 0
-            strips.append(Operand(out.buffer, 2 * (first + last), (hp * line - last + behind,), (1,), torch.bfloat16))
-        sides = ((0, before[1]), (before[1] + taken_w, wp - before[1] - taken_w))
-        for start, width in sides:
-            offset = 2 * (before[0] * line + start * channels)
-            steps = (hp * line, line, 1)
-            strips.append(Operand(out.buffer, offset, (n, taken_h, width * channels), steps, torch.bfloat16))
+        for first in range(0, n * hp * line, hp * line):
+            more = LANES if first == (n - 1) * hp * line else 0
+            strips += [(first, (before[0] * line,), (1,)), (first + last, (hp * line - last + more,), (1,))]
+        for start, width in ((0, before[1]), (before[1] + taken_w, wp - before[1] - taken_w)):
+            sizes = (n, taken_h, width * channels)
+            strips.append((before[0] * line + start * channels, sizes, (hp * line, line, 1)))
     else:
-        strips.append(Operand(out.buffer, 0, (n * hp * line + LANES,), (1,), torch.bfloat16))
-    for strip in strips:
-        pointwise.emit(s, strip, [], (("const", value),))
-    inner = Operand(
-        out.buffer, 2 * (before[0] * line + before[1] * channels), (n, c, taken_h, taken_w), out.strides, torch.bfloat16
-    )
-    source = Operand(x.buffer, x.offset, (n, c, taken_h, taken_w), x.strides, x.dtype)
-    data.emit_copy(s, inner, source)
+        strips.append((0, (n * hp * line + LANES,), (1,)))
+    for first, sizes, strides in strips:
+        pointwise.emit(s, replace(behind(out, first), sizes=sizes, strides=strides), [], (("const", value),))
+    inner = part(out, (n, c, taken_h, taken_w), (0, 0, *before))
+    data.emit_copy(s, inner, replace(x, sizes=inner.sizes))
     return out
 
 
 def four(x: Operand) -> Operand:
     """[n, c, w] or [n, c, 1, h, w] as [n, c, h, w]."""
     if len(x.sizes) == 3:
-        return Operand(x.buffer, x.offset, (*x.sizes[:2], 1, x.sizes[2]), (*x.strides[:2], 0, x.strides[2]), x.dtype)
+        return replace(x, sizes=(*x.sizes[:2], 1, x.sizes[2]), strides=(*x.strides[:2], 0, x.strides[2]))
     if len(x.sizes) == 5 and x.sizes[2] == 1:
-        return Operand(x.buffer, x.offset, (*x.sizes[:2], *x.sizes[3:]), (*x.strides[:2], *x.strides[3:]), x.dtype)
+        return replace(x, sizes=(*x.sizes[:2], *x.sizes[3:]), strides=(*x.strides[:2], *x.strides[3:]))
     if len(x.sizes) != 4:
         raise Unsupported(f"{len(x.sizes) - 2} spatial dimensions")
     return x
