@@ -9,12 +9,10 @@ from math import prod
 import torch
 
 from ....program.ir import Launch, Operand
-from ..kernels import down, window
+from ..kernels import outer
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..selection import Selection, operands_of
 from .lines import check_floats, emit_rows
-
-FEW_ROWS = 16  # of results, below which a tile of them would leave most of a transfer empty
 
 
 def reduction(kind: str, mean: bool = False):
@@ -43,14 +41,8 @@ def reduce_into(
         order = sorted(reduced, key=lambda d: -x.strides[d])
         joined = collapse(Layout(tuple(x.sizes[d] for d in order), (tuple(x.strides[d] for d in order),)))
         taps = list(zip(joined.sizes, joined.strides[0]))
-        longest = max(taps, default=(1, 0))
-        if sizes[-2] < FEW_ROWS and longest[0] >= FEW_ROWS:
-            loops = list(zip(sizes[:-1], o_steps[:-1], x_steps[:-1]))
-            taps.remove(longest)
-            s.calls(down.build, down.plan(kind, sizes[-1], *longest, loops, taps, scale), {"o": out, "x": x})
-            return
-        windows = window.Windows(sizes, o_steps, x_steps, taps)
-        s.calls(window.build, window.plan(kind, windows, scale), {"o": out, "x": x})
+        windows = outer.Windows(sizes, o_steps, x_steps, taps)
+        s.calls(outer.build, outer.plan(kind, windows, scale), {"o": out, "x": x})
         return
     if kind == "min":
         raise Unsupported("the least of a contiguous run")
