@@ -19,7 +19,7 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg, bf16_bits
-from .common import Kernel, store_transposed
+from .common import Kernel, in_lanes, store_transposed
 from .kept import Transfer
 from .pointwise import Unsupported
 from .tiling import (
@@ -338,11 +338,7 @@ class _Attention(Kernel):
         def exponentials(score: Reg, _: Reg, last: bool) -> None:
             for r in rows:
                 d = b.vec("sub.vv", b.load_row(score, ROWS[r], Q_SID, "score", r), most[r])
-                if last and v.cut:
-                    e = b.vec("add.vv", V0, V0)
-                    b.emit("expi.vi", e, d, mask=self.lanes)
-                else:
-                    e = b.vec("expi.vi", d)
+                e = in_lanes(b, self.lanes, "expi.vi", d) if last and v.cut else b.vec("expi.vi", d)
                 b.row(sums[r], e, sums[r])
                 b.store_row(e, score, ROWS[r], Q_SID, "score", r)
 
@@ -370,8 +366,7 @@ class _Attention(Kernel):
                     if v.mask == "none":
                         y = b.vec("mul.vs", out[r], scale[r])
                     else:  # a query that may look at no key gives 0
-                        y = b.vec("add.vv", V0, V0)
-                        b.emit("mul.vs", y, out[r], scale[r], mask=b.cmp("mgt.mvs", most[r], k(MASKED / 10)))
+                        y = in_lanes(b, b.cmp("mgt.mvs", most[r], k(MASKED / 10)), "mul.vs", out[r], scale[r])
                     b.store_row(y, place, ROWS[r], Q_SID, "o", r)
                 target = o if column == 0 else b.s("addi.s", o, column * LANES * ELEMENT)
                 b.tile_store(place, target, p["o_meta_c" if column == v.ev - 1 else "o_meta"], "o", "o in DRAM")
@@ -469,9 +464,7 @@ class _Attention(Kernel):
         for row in range(LANES):
             mask = b.m()
             b.emit("mv.stm", mask, bits)
-            out = b.vec("add.vv", V0, V0)
-            b.emit("add.vs", out, V0, self.k(MASKED), mask=mask)
-            b.store_row(out, place, ROWS[row], Q_SID, "causal", row)
+            b.store_row(in_lanes(b, mask, "add.vs", V0, self.k(MASKED)), place, ROWS[row], Q_SID, "causal", row)
             if row < LANES - 1:
                 bits = b.s("slli.s", bits, 1)
 

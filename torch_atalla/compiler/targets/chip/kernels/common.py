@@ -167,8 +167,7 @@ def unit_vectors(b: Builder, count: int = LANES) -> list[Reg]:
     """The first rows of the identity matrix."""
     mask = b.m()
     b.emit("mv.stm", mask, ROWS[1])
-    seed = b.vec("add.vv", V0, V0)
-    b.emit("add.vs", seed, V0, b.lf(1.0), mask=mask)
+    seed = in_lanes(b, mask, "add.vs", V0, b.lf(1.0))
     return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
 
 
@@ -180,6 +179,13 @@ def store_transposed(b: Builder, units: Sequence[Reg], base: Reg, sid: int, regi
         b.row(out, unit)
         b.store_row(out, base, ROWS[lane], sid, region, ("transposed", lane))
     return made
+
+
+def in_lanes(b: Builder, mask: Reg, name: str, *operands: Reg) -> Reg:
+    """The result of a vector instruction in the lanes of a mask, and 0 in all others."""
+    out = b.vec("add.vv", V0, V0)
+    b.emit(name, out, *operands, mask=mask)
+    return out
 
 
 def nans(b: Builder, x: Reg) -> Reg:
@@ -199,8 +205,7 @@ def add_apart(b: Builder, x: Reg, total: Reg, special: Reg) -> None:
     0 times an infinity is NaN, so that in one pass an infinity would reach all lanes.
     """
     finite = b.cmp("meq.mvs", b.vec("mul.vs", x, X0), X0)
-    clean = b.vec("add.vv", V0, V0)
-    b.emit("add.vv", clean, x, V0, mask=finite)
+    clean = in_lanes(b, finite, "add.vv", x, V0)
     b.row(total, clean, total)
     b.emit("add.vv", special, special, b.vec("sub.vv", x, clean))
 

@@ -282,7 +282,8 @@ def pixel_words(
     kj = tiles(s.run)
     full = (s.oh - 1) // lines
     rest = s.oh - full * lines
-    matrices = Matrices(m=32, n=s.n, k=kt * LANES, a_row=kt * LANES, w_row=0, c_row=s.c_row)
+    k = kt * LANES
+    matrices = Matrices(32, s.n, k, k, 0, s.c_row, s.batch, a_batch=s.a_batch, c_batch=s.c_batch)
     variant, words = plan(matrices, "packed", bias, activation, 1.0, stays, group)
     words |= {
         "full": full,
@@ -305,10 +306,6 @@ def pixel_words(
         "c_last_n": metadata(A_SID, tail(rest * s.ow), tail(s.n), max(s.c_row, tail(s.n))),
         "c_main": metadata(A_SID, tail(lines * s.ow), LANES, s.c_row),
         "c_main_n": metadata(A_SID, tail(lines * s.ow), tail(s.n), max(s.c_row, tail(s.n))),
-        "batch": s.batch,
-        "a_batch": s.a_batch * ELEMENT,
-        "w_batch": 0,
-        "c_batch": s.c_batch * ELEMENT,
     }
     variant = replace(
         variant,
@@ -317,6 +314,5 @@ def pixel_words(
         rest=rest * s.ow,
         image=s.ow,
         k_tail=False,
-        batched=s.batch > 1,
     )
     return variant, words

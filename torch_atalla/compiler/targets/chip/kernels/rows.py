@@ -177,12 +177,8 @@ class _Rows(Kernel):
 
     def cut(self, name: str, *operands: Reg, last: bool) -> Reg:
         """A vector instruction; 0 in the lanes behind the row's end."""
-        b = self.b
-        if not (last and self.v.cut):
-            return b.vec(name, *operands)
-        out = b.vec("add.vv", V0, V0)
-        b.emit(name, out, *operands, mask=self.mask)
-        return out
+        cuts = last and self.v.cut
+        return common.in_lanes(self.b, self.mask, name, *operands) if cuts else self.b.vec(name, *operands)
 
     # -- the kernels --------------------------------------------------------------------------------------------------
     def sum(self, y: Reg) -> None:

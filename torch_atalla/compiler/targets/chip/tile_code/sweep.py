@@ -11,6 +11,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ....tile.ir import Op
 from ..kernels.activation import Constants
+from ..kernels.common import in_lanes
 from ..kernels.tiling import ROW_BYTES, SCRATCH_ROWS
 from ..scalar_core.values import Core, Value
 from ..vir import ROWS, V0, X0, Builder, Reg
@@ -194,11 +195,7 @@ class Sweeps:
 
     def only(self, x: Reg, lanes: int) -> Reg:
         """x, with 0 in the lanes behind the first ones."""
-        if lanes >= LANES:
-            return x
-        out = self.b.vec("add.vv", V0, V0)
-        self.b.emit("add.vv", out, x, V0, mask=self.lanes_mask(lanes))
-        return out
+        return x if lanes >= LANES else in_lanes(self.b, self.lanes_mask(lanes), "add.vv", x, V0)
 
     def fill(self, buffer: Buffer, value: Reg) -> None:
         """All rows of a buffer."""
