@@ -143,12 +143,21 @@ class _Rows(Kernel):
         else:
             self.kept[j, row] = value
 
-    def emit_out(self, j: int | None, place: Reg, last: bool, make: Callable[[int], Reg], dram: Reg) -> None:
-        """Stores the rows of one tile and sends it off."""
+    def emit_out(self, y: Reg, tile: Callable[[int | None, Reg, Reg], Callable[[int], Reg]]) -> None:
+        """Stores all tiles of the result at y. tile(number or None, scratchpad address, row register of the tile) gives
+        what makes its rows."""
         b, p = self.b, self.p
-        for row in range(self.v.rows):
-            b.store_row(make(row), place, ROWS[row], OUT_SID, "Y", (j, row))
-        b.tile_store(place, dram, p["y_cut" if last and self.v.cut else "y_meta"], "Y", "Y in DRAM")
+        dram = b.s("addi.s", y, 0)
+
+        def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+            make = tile(j, place, index)
+            for row in range(self.v.rows):
+                b.store_row(make(row), place, ROWS[row], OUT_SID, "Y", (j, row))
+            b.tile_store(place, dram, p["y_cut" if last and self.v.cut else "y_meta"], "Y", "Y in DRAM")
+            if not last:
+                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+
+        self.sweep(one)
 
     def load(self, x: Reg) -> None:
         b, p = self.b, self.p
@@ -301,14 +310,7 @@ class _Rows(Kernel):
 
         sums = self.total(exponentials)
         scale = [b.s("rcp.bf", b.s("vmov.vts", s, 0)) for s in sums]
-        out = b.s("addi.s", y, 0)
-
-        def finish(j: int | None, place: Reg, index: Reg, last: bool) -> None:
-            self.emit_out(j, place, last, lambda row: b.vec("mul.vs", self.read(j, place, row), scale[row]), out)
-            if not last:
-                b.emit("addi.s", out, out, LANES * ELEMENT)
-
-        self.sweep(finish)
+        self.emit_out(y, lambda j, place, _: lambda row: b.vec("mul.vs", self.read(j, place, row), scale[row]))
 
     def norm(self, y: Reg) -> None:
         b, v, p = self.b, self.v, self.p
@@ -335,9 +337,8 @@ class _Rows(Kernel):
         for s in squares:
             variance = b.s("mul.bf", b.s("vmov.vts", s, 0), p["inverse"])
             scale.append(b.s("rcp.bf", b.s("sqrt.bf", b.s("add.bf", variance, p["eps"]))))
-        out = b.s("addi.s", y, 0)
 
-        def finish(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+        def tile(j: int | None, place: Reg, index: Reg) -> Callable[[int], Reg]:
             weight = b.load_row(self.weight_base, index, OUT_SID, "weight") if v.weight else None
             bias = b.load_row(self.bias_base, index, OUT_SID, "bias") if v.bias else None
 
@@ -349,11 +350,9 @@ class _Rows(Kernel):
                     x = b.vec("mul.vv", x, weight)
                 return x if bias is None else b.vec("add.vv", x, bias)
 
-            self.emit_out(j, place, last, value, out)
-            if not last:
-                b.emit("addi.s", out, out, LANES * ELEMENT)
+            return value
 
-        self.sweep(finish)
+        self.emit_out(y, tile)
 
     def masked(self, j: int | None, place: Reg, last: bool, row: int) -> Reg:
         """x with zeros behind the row's end: cleared once in registers, or by a copy."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -15,7 +14,7 @@ from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
 from ..selection import Selection, operands_of
 from . import pointwise
-from .moves import MOST_FLIPPED, emit_move, part
+from .moves import MOST_FLIPPED, emit_move, part, permuted
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
@@ -130,9 +129,7 @@ def flip(s: Selection, launch: Launch) -> None:
     if blocks > MOST_FLIPPED:
         raise Unsupported(f"{blocks} blocks, whose order changes")
     order = [*dims, *(d for d in range(len(x.sizes)) if d not in dims)]
-    x, target = (
-        replace(o, sizes=tuple(o.sizes[d] for d in order), strides=tuple(o.strides[d] for d in order)) for o in (x, out)
-    )
+    x, target = permuted(x, order), permuted(out, order)
     if not dims:
         emit_copy(s, target, x)
         return

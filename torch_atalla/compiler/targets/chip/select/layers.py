@@ -11,7 +11,7 @@ from ....program.ir import Buffer, BufferKind, Launch, Operand, contiguous_strid
 from ..kernels.pointwise import Unsupported
 from ..selection import Selection
 from . import data, pointwise
-from .moves import part
+from .moves import part, permuted
 
 
 def applies(launch: Launch) -> bool:
@@ -83,7 +83,6 @@ def _taps(s: Selection, weight: Operand) -> Operand:
         s.program.buffers.append(buffer)
         s.network.constant_buffers.add(buffer.index)
         return Operand(buffer.index, 0, sizes, contiguous_strides(sizes), torch.bfloat16)
-    whole = (o, kd, c, kh, kw)
-    made = s.new(whole)
-    data.emit_copy(s, made, replace(weight, sizes=whole, strides=tuple(weight.strides[k] for k in (0, 2, 1, 3, 4))))
+    made = s.new((o, kd, c, kh, kw))
+    data.emit_copy(s, made, permuted(weight, (0, 2, 1, 3, 4)))
     return replace(made, sizes=sizes, strides=contiguous_strides(sizes))

@@ -25,6 +25,11 @@ def behind(x: Operand, elements: int) -> Operand:
     return replace(x, offset=x.offset + elements * x.dtype.itemsize)
 
 
+def permuted(x: Operand, order: Sequence[int]) -> Operand:
+    """With these of its dimensions, in this order."""
+    return replace(x, sizes=tuple(x.sizes[d] for d in order), strides=tuple(x.strides[d] for d in order))
+
+
 def _forwards(x: Operand) -> Operand:
     """With strides of dimensions of one element that have no sign."""
     return replace(x, strides=tuple(abs(step) if n == 1 else step for n, step in zip(x.sizes, x.strides)))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from ....program.ir import Launch, Operand
@@ -12,6 +10,7 @@ from ..kernels.pointwise import Unsupported
 from ..selection import Selection, operands_of
 from .lines import emit_rows
 from .matrix import has_neighbours, stored_in, with_neighbours
+from .moves import permuted
 
 
 def softmax(s: Selection, launch: Launch) -> None:
@@ -31,7 +30,7 @@ def moved(x: Operand, dim: int, place: int) -> Operand:
     """With a dimension at another place."""
     order = [d for d in range(len(x.sizes)) if d != dim]
     order.insert(place, dim)
-    return replace(x, sizes=tuple(x.sizes[d] for d in order), strides=tuple(x.strides[d] for d in order))
+    return permuted(x, order)
 
 
 def norm(s: Selection, launch: Launch) -> None:

@@ -13,7 +13,8 @@ from ..image import Address
 from ..kernels.tiling import tiles
 from ..selection import Selection
 from . import data, pointwise
-from .moves import behind, emit_move
+from .matrix import dense
+from .moves import behind, emit_move, permuted
 
 TILE = LANES * LANES
 
@@ -64,10 +65,9 @@ def pack(s: Selection, weight: Operand, taps: Taps) -> Address:
     """[o, c, kh, kw] as `matrix.pack_weights` lays out constants."""
     o, rows = weight.sizes[0], tiles(weight.sizes[0])
     kt = taps.k // LANES
-    size = (o, *taps.kernel, taps.c)
-    source = replace(weight, sizes=size, strides=tuple(weight.strides[d] for d in (0, 2, 3, 1)))
-    row = prod(size[1:])
-    plain = s.new(size)
+    source = permuted(weight, (0, 2, 3, 1))
+    row = prod(source.sizes[1:])
+    plain = s.new(source.sizes)
     data.emit_copy(s, plain, source)
     packed = s.new((rows * kt * TILE,))
     if o % LANES or taps.k != row:
@@ -87,7 +87,4 @@ def pack(s: Selection, weight: Operand, taps: Taps) -> Address:
 
 def spread(s: Selection, weight: Operand) -> Address:
     """[c, 1, kh, kw] with channels innermost."""
-    c, _, kh, kw = weight.sizes
-    out = s.new((kh, kw, c))
-    data.emit_copy(s, out, replace(weight, sizes=(kh, kw, c), strides=tuple(weight.strides[d] for d in (2, 3, 0))))
-    return s.address(out)
+    return s.address(dense(s, permuted(weight, (2, 3, 0))))
