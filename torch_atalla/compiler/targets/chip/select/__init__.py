@@ -9,9 +9,9 @@ from . import (
     data,
     grouped,
     image,
+    lines,
     matrix,
     max_pool,
-    normal,
     pointwise,
     reductions,
     resample,
@@ -19,7 +19,7 @@ from . import (
 )
 
 _FAMILIES = (
-    pointwise, matrix, grouped, image, resample, max_pool, convolution, normal, attention, reductions, statistics, data,
+    pointwise, matrix, grouped, image, resample, max_pool, convolution, lines, attention, reductions, statistics, data,
 )  # fmt: skip
 SELECTORS: dict[str, Callable] = {name: select for family in _FAMILIES for name, select in family.SELECTORS.items()}
 

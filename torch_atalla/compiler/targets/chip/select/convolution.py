@@ -13,7 +13,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ....program.ir import Launch, Operand
 from ..image import Address
-from ..kernels import gemm, gemm_image, gemm_plan
+from ..kernels import gemm, gemm_plan
 from ..kernels.pointwise import Unsupported
 from ..kernels.tiling import tiles
 from ..selection import Selection
@@ -148,7 +148,7 @@ class _Convolution:
         """With the image in the scratchpad, unless a line is too long."""
         c, per = self.x.sizes[1] // self.groups, self.target.sizes[1] // self.groups
         shape = windows_over(self.x, self.result, self.shape, c)
-        bands = gemm_image.plan_image(shape, per, self.bias is not None, self.activation, self.s.groups)
+        bands = gemm_plan.plan_image(shape, per, self.bias is not None, self.activation, self.s.groups)
         if bands:
             self.products(bands, packing.Taps(self.kernel, c, c, False))
         return bool(bands)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls of the kernels of rows: groups of evenly spaced rows of an operand."""
+"""Softmax, norms and reductions of rows: calls for groups of evenly spaced rows of an operand."""
 
 from __future__ import annotations
 
 import torch
 
-from ....program.ir import Operand
+from ....program.ir import Launch, Operand
 from ..kernels import rows
 from ..kernels.pointwise import Layout, Unsupported, collapse
-from ..selection import Selection
-from .matrix import bias_address, dense
-from .moves import behind
+from ..selection import Selection, operands_of
+from .matrix import bias_address, dense, has_neighbours, stored_in, with_neighbours
+from .moves import behind, permuted
 
 
 def row_groups(x: Operand, out: Operand, dims: int) -> list[tuple[int, int, int, int, int]]:
@@ -55,3 +55,35 @@ def emit_rows(
     for m, x_row, o_row, x0, o0 in row_groups(x, out, dims):
         planned = rows.plan(kind, m, n, x_row, o_row, weight is not None, bias is not None, eps, scale)
         s.calls(rows.build, planned, {"x": behind(x, x0), "y": behind(out, o0), **vectors})
+
+
+def softmax(s: Selection, launch: Launch) -> None:
+    out, x = operands_of(launch)
+    dim = launch.parameter("dim")
+    n = x.sizes[dim]
+    if x.dtype is torch.bool:
+        raise Unsupported("softmax of truth values")
+    last = len(x.sizes) - 1
+    x, target = moved(x, dim, last), moved(out, dim, last)
+    x = with_neighbours(s, x, last)
+    with stored_in(s, target, has_neighbours(target, last)) as result:
+        emit_rows(s, "softmax", x, result, last, n)
+
+
+def moved(x: Operand, dim: int, place: int) -> Operand:
+    """With a dimension at another place."""
+    order = [d for d in range(len(x.sizes)) if d != dim]
+    order.insert(place, dim)
+    return permuted(x, order)
+
+
+def norm(s: Selection, launch: Launch) -> None:
+    """layer_norm and rms_norm, without their statistics."""
+    out, x = operands_of(launch)
+    x = with_neighbours(s, x, 1)
+    scale, shift = (given if isinstance(given, Operand) else None for given in (*launch.inputs[1:], None, None)[:2])
+    with stored_in(s, out, has_neighbours(out, 1)) as result:
+        emit_rows(s, launch.kernel, x, result, 1, x.sizes[1], scale, shift, launch.parameter("eps"))
+
+
+SELECTORS = {"softmax": softmax}

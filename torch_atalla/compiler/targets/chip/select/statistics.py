@@ -17,7 +17,7 @@ from ..scalar_core import routine_of
 from ..scalar_core.routine import emit as emit_routine
 from ..selection import Selection, operands_of
 from . import pointwise
-from .normal import moved, norm
+from .lines import moved, norm
 from .reductions import reduce_into
 
 

@@ -5,34 +5,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..kernels import pointwise
 from ..vir import Reg
 from . import scalars
-from .operands import Operands
 from .sweep import At
 from .values import Lazy, Truth
+
+if TYPE_CHECKING:
+    from .vectors import Vectors
 
 
 def _step(name: str) -> Callable[..., Reg]:
     """A step of the pointwise kernels on vectors."""
 
-    def apply(self: Operands, x: Lazy, at: At, *arguments: Any) -> Reg:
+    def apply(self: Vectors, x: Lazy, at: At, *arguments: Any) -> Reg:
         return pointwise.apply(self.b, self.k, name, [self.full(argument, at) for argument in arguments])
 
     return apply
 
 
 def _arithmetic(name: str) -> Callable[..., Reg]:
-    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         first = self.full(a, at) if name == "sub" else self.number(a)
         return pointwise.arithmetic(self.b, self.k, name, first, self.number(c))
 
     return apply
 
 
-def _divide(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
     """By the reciprocal, which the scalar core computes: of one number, or lane by lane."""
     b = self.b
     if not isinstance(c, Reg):
@@ -45,7 +47,7 @@ def _divide(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
 
 
 def _by_lane(name: str) -> Callable[..., Reg]:
-    def apply(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
         return pointwise.by_lane(self.b, name, self.full(a, at), self.lanes_computed(x.arguments[0]))
 
     return apply
@@ -54,7 +56,7 @@ def _by_lane(name: str) -> Callable[..., Reg]:
 def _scalar_function(name: str) -> Callable[..., Reg]:
     """A function of the scalar core, lane by lane: of one lane if all are the same."""
 
-    def apply(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
         core = self.core
 
         def one(lane: Reg) -> Reg:
@@ -68,17 +70,17 @@ def _scalar_function(name: str) -> Callable[..., Reg]:
 def _extreme(name: str) -> Callable[..., Reg]:
     """Of a number and a NaN, the number."""
 
-    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         return pointwise.extreme(self.b, self.k, name, self.full(a, at), self.full(c, at), keep_nans=False)
 
     return apply
 
 
-def _exp2(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
+def _exp2(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
     return self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0))))
 
 
-def _fma(self: Operands, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
+def _fma(self: Vectors, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
     product = _arithmetic("mul")(self, x, at, a, c) if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
     if not isinstance(a, Reg) and not isinstance(c, Reg):
         product = self.b.vec("mul.vs", product, self.scalar(c))
@@ -96,7 +98,7 @@ _SWAPPED = {"olt": "ogt", "ogt": "olt", "ole": "oge", "oge": "ole", "ult": "ugt"
             "uge": "ule"}  # fmt: skip
 
 
-def _compare(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     predicate = x.op.attributes["words"][0]
     if not isinstance(a, Reg):
         a, c, predicate = c, a, _SWAPPED.get(predicate, predicate)
@@ -107,14 +109,14 @@ def _compare(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     return Truth(masks, inverted)
 
 
-def where(self: Operands, condition: Truth, yes: Any, no: Any) -> Reg:
+def where(self: Vectors, condition: Truth, yes: Any, no: Any) -> Reg:
     first, other = self.number(yes), self.number(no)
     if condition.inverted:
         first, other = other, first
     return pointwise.choose(self.b, self.k, condition.masks, first, other)
 
 
-def _select(self: Operands, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
+def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
     if isinstance(condition, int):
         return yes if condition else no
     truth = self.truth(condition)
@@ -126,13 +128,13 @@ def _select(self: Operands, x: Lazy, at: At, condition: Any, yes: Any, no: Any) 
 
 
 def _logic(name: str) -> Callable[..., Truth]:
-    def apply(self: Operands, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
         return self.from_bits(self.b.s(name, self.bits(self.truth(a)), self.bits(self.truth(c))))
 
     return apply
 
 
-def _number_of(self: Operands, x: Lazy, at: At, a: Any) -> Reg:
+def _number_of(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
     """A truth value as 0 or 1."""
     return where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0)
 

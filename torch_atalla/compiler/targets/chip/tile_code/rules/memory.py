@@ -13,11 +13,11 @@ from ...vir import V0
 from .. import scalars
 from ..generator import Generator, number, rule
 from ..prefetch import Ahead
-from ..single import load_number, store_number
 from ..transfers import Window, transfer
 from ..values import Affine, Buffer, Lazy, Mask, Scalar, Shape, Uniform, Wrap
 from ..wrapped import load_wrapped
 from . import elements
+from .elements import load_number, store_number
 
 
 def _load_one(g: Generator, op: Op) -> Any:
