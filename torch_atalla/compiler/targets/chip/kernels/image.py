@@ -8,7 +8,6 @@ Images that do not fit are cut into bands of output lines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch_atalla.isa.geometry import LANES
@@ -142,11 +141,13 @@ class ImageKernel(Kernel):
     def _load_lines(self, count: Reg) -> None:
         b, p = self.b, self.p
         with b.loop(count, skip_empty=True):
-            left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
-            with b.loop(p["planes"]) if self.several_planes else nullcontext():
-                self.load_tiles(left, channels, "x", self.image_region)
-                if self.several_planes:
+            if self.several_planes:
+                left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
+                with b.loop(p["planes"]):
+                    self.load_tiles(left, channels, "x", self.image_region)
                     b.emit("add.s", left, left, p["plane"])
                     b.emit("addi.s", channels, channels, LANES * ELEMENT)
+            else:
+                self.load_tiles(self.plane_line, self.image_line, "x", self.image_region)
             b.emit("add.s", self.plane_line, self.plane_line, p["row"])
             b.emit("add.s", self.image_line, self.image_line, p["x_line"])
