@@ -15,6 +15,7 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg, bf16_bits
 from .activation import ACTIVATIONS
+from .common import FARTHEST
 from .image import IMAGE_SID, Image, ImageKernel
 from .pointwise import Unsupported
 from .tiling import (
@@ -36,7 +37,6 @@ OUT_SID = 1
 WEIGHT_ROW = 2 * LANES  # of scratchpad 1, behind two buffers for results
 MOST_TAPS = 1024
 BIAS_ROW = WEIGHT_ROW + MOST_TAPS
-BORDER = {"max": float("-inf"), "sum": 0.0, "dot": 0.0}
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _Plane(ImageKernel):
         if v.kind != "max":
             self.push_tile(self.unit_vectors())
         if v.border:
-            value = b.vec("add.vs", V0, self.k(BORDER[v.kind])) if BORDER[v.kind] else V0
+            value = b.vec("add.vs", V0, self.k(FARTHEST[v.kind])) if v.kind in FARTHEST else V0
             self.fill_border(X0, value)
         image: dict[str, Reg] = {name: b.s("addi.s", p[name], 0) for name in ("o", "x")}
         with b.loop(p["images"]):

@@ -37,7 +37,6 @@ from .tiling import (
 IN_REGISTERS = 2  # column tiles
 X_SID, OUT_SID = 0, 1
 PART_ROWS = 512  # of scratchpad 1, at its end, for a weight and for a bias
-FAR = float("-inf")
 TILE_ZERO = bf16_bits(1.0)
 COLUMN = ("sum", "norm2", "max", "argmax")  # kinds that give one column
 
@@ -218,7 +217,7 @@ class _Rows(Kernel):
         """
         b, v = self.b, self.v
         first = b.li(TILE_ZERO)
-        far = self.k(FAR)
+        far = self.k(common.FARTHEST["max"])
         most, tile = zip(*((b.vec("add.vs", V0, far), b.vec("add.vs", V0, first)) for _ in range(v.rows)))
 
         seen = [b.s("addi.s", X0, 0) for _ in range(v.rows)]  # lanes that have found a NaN
@@ -275,7 +274,7 @@ class _Rows(Kernel):
     def greatest(self, keep_nans: bool) -> list[Reg]:
         """The greatest element of each row, in all lanes. keep_nans: a NaN if there is one."""
         b, v, k = self.b, self.v, self.k
-        far = k(FAR)
+        far = k(common.FARTHEST["max"])
         fresh = [bool(v.columns)] * v.rows
         most = [b.v() if new else b.vec("add.vs", V0, far) for new in fresh]
 

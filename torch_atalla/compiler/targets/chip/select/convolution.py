@@ -17,11 +17,10 @@ from ..kernels import gemm, gemm_plan
 from ..kernels.pointwise import Unsupported
 from ..kernels.tiling import tiles
 from ..selection import Selection
-from . import data, layers, packing, weight_gradient
+from . import data, layers, weight_gradient, weights
 from .image import dense_pixels, distances, emit_planes, four, in_pixel_order, padded, windows_over
 from .matrix import bias_address, dense, emit_additions
 from .moves import behind, part
-from .weights import pack_weights, tiles_beside
 
 PART = 3 * LANES  # pixels of a part of a line: two of them are one block of a product
 MOST_COLUMNS = gemm_plan.RESIDUAL_ROW * LANES  # of a product with a residual
@@ -140,7 +139,7 @@ class _Convolution:
         if s.is_constant(self.weight):
             spread = Address(s.constant(s.tensor(self.weight).reshape(c, -1).t().contiguous()))
         else:
-            spread = packing.spread(s, self.weight)
+            spread = weights.spread(s, self.weight)
         bias = bias_address(s, self.bias, c) if self.bias is not None else None
         emit_planes(s, "dot", self.x, self.result, self.shape, spread, bias, self.activation)
 
@@ -150,7 +149,7 @@ class _Convolution:
         shape = windows_over(self.x, self.result, self.shape, c)
         bands = gemm_plan.plan_image(shape, per, self.bias is not None, self.activation, self.s.groups)
         if bands:
-            self.products(bands, packing.Taps(self.kernel, c, c, False))
+            self.products(bands, weights.Taps(self.kernel, c, c, False))
         return bool(bands)
 
     def pixels(self) -> None:
@@ -176,29 +175,31 @@ class _Convolution:
         per, across = o // groups, 1 if merged else kw
         shape = gemm_plan.Pixels(n, oh, ow, per, kh, across, run, *taps, *pixels, x.strides[0], *result)
         product = gemm_plan.plan_pixels(shape, self.bias is not None, self.activation, s.groups)
-        self.products([product], packing.Taps(self.kernel, c // groups, channels, merged))
+        self.products([product], weights.Taps(self.kernel, c // groups, channels, merged))
 
-    def products(self, planned: list[gemm_plan.Product], taps: packing.Taps) -> None:
+    def products(self, planned: list[gemm_plan.Product], taps: weights.Taps) -> None:
         """For each group the same products with its weights, which stand in tiles, some of them side by side."""
         s, per, words = self.s, self.target.sizes[1] // self.groups, planned[0].words
-        beside = tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(self.weight) else 1
-        weights = [self.weights(group, taps, beside) for group in range(self.groups)]
+        beside = weights.tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(self.weight) else 1
+        tiles_of = [self.weights_of(group, taps, beside) for group in range(self.groups)]
         for product in planned:
             variant, words = gemm_plan.place_tiles(product.variant, product.words, beside)
             call = (replace(variant, residual=self.residual is not None), words, product.starts)
             deltas = Address(s.constant(torch.tensor(product.deltas, dtype=torch.int32))) if product.deltas else None
-            for group, w in enumerate(weights):
+            for group, w in enumerate(tiles_of):
                 c, x = group * per, behind(self.x, group * (self.x.sizes[1] // self.groups))
                 residual = None if self.residual is None else behind(self.residual, c)
                 places = {"a": x, "c": behind(self.result, c), "residual": residual, "bias": self.bias_of(c, per)}
                 s.calls(gemm.build, [call], {**places, "w": w, "w_base": w, "deltas": deltas})
 
-    def weights(self, group: int, taps: packing.Taps, beside: int) -> Address:
+    def weights_of(self, group: int, taps: weights.Taps, beside: int) -> Address:
         s, weight, per = self.s, self.weight, self.target.sizes[1] // self.groups
         part = replace(behind(weight, group * per * weight.strides[0]), sizes=(per, *weight.sizes[1:]))
         if not s.is_constant(weight):
-            return packing.pack(s, part, taps)
-        return Address(s.constant_of((part, taps, beside), partial(_packed, s.tensor(part), taps, beside)))
+            return weights.pack(s, part, taps)
+        return Address(
+            s.constant_of((part, taps, beside), partial(weights.pack_constant, s.tensor(part), taps, beside))
+        )
 
     def bias_of(self, first: int, count: int) -> Address | None:
         if self.bias is None:
@@ -206,16 +207,6 @@ class _Convolution:
         if not self.s.is_constant(self.bias):
             return self.s.address(self.bias, first)
         return bias_address(self.s, replace(behind(self.bias, first), sizes=(count,), strides=(1,)), count)
-
-
-def _packed(weight: torch.Tensor, taps: packing.Taps, beside: int) -> torch.Tensor:
-    """[o, c, kh, kw] in tiles, `beside` of them side by side."""
-    per, values = weight.shape[0], weight.permute(0, 2, 3, 1)
-    if taps.merged:
-        values = torch.nn.functional.pad(values, (0, taps.channels - taps.c))
-    values = values.reshape(per, -1, taps.run)
-    values = torch.nn.functional.pad(values, (0, tiles(taps.run) * LANES - taps.run)).reshape(1, per, -1)
-    return pack_weights(values, beside)
 
 
 def convolution(s: Selection, launch: Launch) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -14,7 +15,7 @@ from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
 from ..selection import Selection, operands_of
 from . import pointwise
-from .moves import MOST_FLIPPED, emit_move, part, permuted
+from .moves import MOST_FLIPPED, behind, emit_move, part, permuted
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
@@ -135,13 +136,9 @@ def flip(s: Selection, launch: Launch) -> None:
         return
     before, after = s.new(x.sizes), s.new(x.sizes)
     emit_copy(s, before, x)
-    count = prod(x.sizes) // blocks
-    for block in range(blocks):
-        source, place = (
-            Operand(o.buffer, number * count * o.dtype.itemsize, (count,), (1,), o.dtype)
-            for o, number in ((before, block), (after, blocks - 1 - block))
-        )
-        emit_move(s, place, source)
+    last = sum((n - 1) * step for n, step in zip(before.sizes, before.strides[: len(dims)]))
+    strides = tuple(-step if d < len(dims) else step for d, step in enumerate(before.strides))
+    emit_move(s, after, replace(behind(before, last), strides=strides))
     emit_copy(s, target, after)
 
 
