@@ -107,9 +107,9 @@ def _line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
     _each(s, buffer.vectors // rows, piece)
 
 
-def _each(s: Sweeps, count: int, body: Callable[[Any], None]) -> None:
-    """body(0), body(1) and so on, in a loop if they are many."""
-    if count <= UNROLLED:
+def _each(s: Sweeps, count: int, body: Callable[[Any], None], most: int = UNROLLED) -> None:
+    """body(0), body(1) and so on, in a loop if they are more than `most`."""
+    if count <= most:
         for n in range(count):
             body(n)
         return
@@ -141,56 +141,50 @@ def _rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None
     core, rows, lanes = s.core, buffer.rows, buffer.lanes
     high, wide = min(rows, LANES), min(lanes, LANES)
     meta = meta_word(s, buffer, high, wide, window.step if high > 1 else 0)
-    places = [(m, j) for j in range(-(-lanes // LANES)) for m in range(0, rows, high)]
-    if len(places) <= UNROLLED:
-        for m, j in places:
-            address = add(core, window.address, multiply(core, window.step, m * ELEMENT))
-            move(s, buffer, j * rows + m, add(core, address, j * LANES * ELEMENT), meta, is_load)
-        return
-    column, place = s.variable(window.address), s.variable(0)
-    below = core.variable(core.value(multiply(core, window.step, high * ELEMENT)))
-    with core.range(-(-lanes // LANES)):
-        address = core.variable(column)
-        with core.range(rows // high):
-            move(s, buffer, place, address, meta, is_load)
-            address.set(address + below)
-            place.set(add(core, place, high))
-        column.set(add(core, column, LANES * ELEMENT))
+    down, across = rows // high, -(-lanes // LANES)
+    most = UNROLLED if down * across <= UNROLLED else 1
+
+    def column(j: Any) -> None:
+        def tile(m: Any) -> None:
+            address = add(core, window.address, multiply(core, window.step, multiply(core, m, high * ELEMENT)))
+            row = add(core, multiply(core, j, rows), multiply(core, m, high))
+            move(s, buffer, row, add(core, address, multiply(core, j, LANES * ELEMENT)), meta, is_load)
+
+        _each(s, down, tile, most)
+
+    _each(s, across, column, most)
 
 
 def _rows_alone(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
     """Rows at any distance, one by one."""
     core = s.core
-    with core.range(core.value(window.height)) as m, core.range(-(-buffer.lanes // LANES)) as j:
-        width = clamp(core, scalars.subtract(core, window.width, multiply(core, j, LANES)), min(buffer.lanes, LANES))
-        with core.when(core.value(scalars.less(core, 0, width))):
-            address = add(core, window.address, multiply(core, multiply(core, m, window.step), ELEMENT))
-            address = add(core, address, multiply(core, j, LANES * ELEMENT))
-            row = add(core, multiply(core, j, buffer.rows), m)
-            move(s, buffer, row, address, meta_word(s, buffer, 1, width, 0), is_load)
+    with core.range(core.value(window.height)) as m:
+        address = add(core, window.address, multiply(core, multiply(core, m, window.step), ELEMENT))
+        move_band(s, buffer, m, Window(address, 0, 1, window.width), is_load)
 
 
 def _part_of_rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
-    core, rows, lanes = s.core, buffer.rows, buffer.lanes
+    core, rows = s.core, buffer.rows
 
-    def tile(m: Any, j: Any) -> None:
+    def band(m: Any) -> None:
         height = clamp(core, scalars.subtract(core, window.height, multiply(core, m, LANES)), min(rows, LANES))
-        width = clamp(core, scalars.subtract(core, window.width, multiply(core, j, LANES)), min(lanes, LANES))
-        some: Value = core.value(scalars.less(core, 0, height)) & core.value(scalars.less(core, 0, width))
-        with core.when(some):
+        with core.when(core.value(scalars.less(core, 0, height))):
             address = add(core, window.address, multiply(core, multiply(core, m, window.step), LANES * ELEMENT))
-            address = add(core, address, multiply(core, j, LANES * ELEMENT))
-            row = add(core, multiply(core, j, rows), multiply(core, m, LANES))
-            meta = meta_word(s, buffer, height, width, window.step if rows > 1 else 0)
-            move(s, buffer, row, address, meta, is_load)
+            inside = Window(address, window.step if rows > 1 else 0, height, window.width)
+            move_band(s, buffer, multiply(core, m, LANES), inside, is_load)
 
-    high, wide = -(-rows // LANES), -(-lanes // LANES)
-    if high * wide == 1:
-        tile(0, 0)
-        return
-    with core.range(wide) as j:
-        if high == 1:
-            tile(0, j)
-        else:
-            with core.range(high) as m:
-                tile(m, j)
+    _each(s, -(-rows // LANES), band, 1)
+
+
+def move_band(s: Sweeps, buffer: Buffer, first: Any, window: Window, is_load: bool) -> None:
+    """The window's rows, up to 32, which are those of the buffer from row `first` on."""
+    core = s.core
+
+    def tile(j: Any) -> None:
+        width = clamp(core, scalars.subtract(core, window.width, multiply(core, j, LANES)), min(buffer.lanes, LANES))
+        with core.when(core.value(scalars.less(core, 0, width))):
+            row = add(core, multiply(core, j, buffer.rows), first)
+            address = add(core, window.address, multiply(core, j, LANES * ELEMENT))
+            move(s, buffer, row, address, meta_word(s, buffer, window.height, width, window.step), is_load)
+
+    _each(s, -(-buffer.lanes // LANES), tile, 1)

@@ -13,7 +13,7 @@ from ..kernels.tiling import ELEMENT
 from . import scalars
 from .generator import Generator
 from .scalars import add, multiply
-from .transfers import Window, meta_word, move, transfer
+from .transfers import Window, meta_word, move, move_band, transfer
 from .values import Buffer, Wrap
 
 
@@ -61,22 +61,12 @@ def _bands(g: Generator, buffer: Buffer, window: Window, starts: dict[bool, tupl
         if through is not None and temporary is not None:
             _join_pieces(g, temporary, count, source, between, through, buffer.lanes, starts[True])
             source, between = core.value(through), buffer.lanes
-        _load_band(g, buffer, done, count, source, between, window.width)
+        move_band(g, buffer, done, Window(source, between, count, window.width), True)
         done.set(done + count)
         place.set(place + count)
         if False in starts:
             with core.when(~(place < row_size)):
                 place.set(0)
-
-
-def _load_band(g: Generator, buffer: Buffer, first: Any, rows: Any, source: Any, step: Any, inside: Any) -> None:
-    """The part of some rows that is inside of the mask."""
-    core = g.core
-    for j in range(-(-buffer.lanes // LANES)):
-        count = scalars.clamp(core, scalars.subtract(core, inside, j * LANES), min(buffer.lanes, LANES))
-        with core.when(core.value(scalars.less(core, 0, count))):
-            meta = meta_word(g, buffer, rows, count, step)
-            move(g, buffer, add(core, first, j * buffer.rows), add(core, source, j * LANES * ELEMENT), meta, True)
 
 
 def _join_pieces(
