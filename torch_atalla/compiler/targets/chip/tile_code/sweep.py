@@ -180,6 +180,15 @@ class Sweeps:
         with self.b.loop(count) as index:
             body(self.shifted(self.b.s("subi.s", index, 1), step))
 
+    def for_each(self, count: int, body: Callable[[Any], None], unrolled: int = 1) -> None:
+        """body(0), body(1) and so on, in a loop over a value if they are more than `unrolled`."""
+        if count <= unrolled:
+            for number in range(count):
+                body(number)
+            return
+        with self.core.range(count) as index:
+            body(index)
+
     def shifted(self, x: Reg, factor: int) -> Reg:
         """x times a power of 2."""
         return self.b.s("slli.s", x, factor.bit_length() - 1) if factor > 1 else x

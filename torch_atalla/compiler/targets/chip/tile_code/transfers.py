@@ -104,17 +104,7 @@ def _line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
         address = add(core, window.address, multiply(core, n, LANES * LANES * ELEMENT))
         move(s, buffer, multiply(core, n, LANES), address, meta, is_load)
 
-    _each(s, buffer.vectors // rows, piece)
-
-
-def _each(s: Sweeps, count: int, body: Callable[[Any], None], most: int = UNROLLED) -> None:
-    """body(0), body(1) and so on, in a loop if they are more than `most`."""
-    if count <= most:
-        for n in range(count):
-            body(n)
-        return
-    with s.core.range(count) as index:
-        body(index)
+    s.for_each(buffer.vectors // rows, piece, UNROLLED)
 
 
 def _part_of_line(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
@@ -150,9 +140,9 @@ def _rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None
             row = add(core, multiply(core, j, rows), multiply(core, m, high))
             move(s, buffer, row, add(core, address, multiply(core, j, LANES * ELEMENT)), meta, is_load)
 
-        _each(s, down, tile, most)
+        s.for_each(down, tile, most)
 
-    _each(s, across, column, most)
+    s.for_each(across, column, most)
 
 
 def _rows_alone(s: Sweeps, buffer: Buffer, window: Window, is_load: bool) -> None:
@@ -173,7 +163,7 @@ def _part_of_rectangle(s: Sweeps, buffer: Buffer, window: Window, is_load: bool)
             inside = Window(address, window.step if rows > 1 else 0, height, window.width)
             move_band(s, buffer, multiply(core, m, LANES), inside, is_load)
 
-    _each(s, -(-rows // LANES), band, 1)
+    s.for_each(-(-rows // LANES), band)
 
 
 def move_band(s: Sweeps, buffer: Buffer, first: Any, window: Window, is_load: bool) -> None:
@@ -187,4 +177,4 @@ def move_band(s: Sweeps, buffer: Buffer, first: Any, window: Window, is_load: bo
             address = add(core, window.address, multiply(core, j, LANES * ELEMENT))
             move(s, buffer, row, address, meta_word(s, buffer, window.height, width, window.step), is_load)
 
-    _each(s, -(-buffer.lanes // LANES), tile, 1)
+    s.for_each(-(-buffer.lanes // LANES), tile)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
@@ -62,21 +63,21 @@ class Arrays(Vectors):
         assert x.lane is not None and len(x.shape) == 2
         out = self.new_buffer(x.shape, 1 - x.lane, 1, is_rounded=True)
         high, wide = min(x.rows, LANES), min(x.lanes, LANES)
-        blocks = [(m, n) for n in range(-(-x.lanes // LANES)) for m in range(x.rows // high)]
-        if len(blocks) <= 4:
-            for m, n in blocks:
-                self._transpose(x, out, self.k.integer(n * x.rows + m * high), self.k.integer(m * x.lanes + n * wide))
-        else:
-            core = self.core
-            with core.range(-(-x.lanes // LANES)) as j, core.range(x.rows // high) as i:
-                self._transpose(x, out, (j * x.rows + i * high).reg, (i * x.lanes + j * wide).reg)
+        down, across = x.rows // high, -(-x.lanes // LANES)
+        unrolled = 4 if down * across <= 4 else 1
+
+        def column(n: Any) -> None:
+            self.for_each(down, lambda m: self._transpose(x, out, m, n, high, wide), unrolled)
+
+        self.for_each(across, column, unrolled)
         self.begin()
         return out
 
-    def _transpose(self, x: Buffer, out: Buffer, source: Reg, target: Reg) -> None:
-        """source, target: the first rows of a block."""
+    def _transpose(self, x: Buffer, out: Buffer, m: Any, n: Any, high: int, wide: int) -> None:
+        """Block m along the rows and n along the lanes."""
         b = self.b
-        high, wide = min(x.rows, LANES), min(x.lanes, LANES)
+        source = self.register(m * high + n * x.rows)
+        target = self.register(n * wide + m * x.lanes)
         base = b.s("add.s", b.s("slli.s", source, 6), self.base(x))
         goal = b.s("add.s", b.s("slli.s", target, 6), self.base(out))
         self.push([b.load_row(base, ROWS[row], x.sid, x.region) for row in range(high)])
