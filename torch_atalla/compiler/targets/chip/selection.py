@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -153,17 +154,15 @@ class Selection:
         self.network.constant_offsets[name] = len(block)
         block.extend(data)
 
-    def call(self, kernel: Callable[..., Builder], variant: Any, words: Mapping[str, int | Address]) -> None:
-        """kernel: a function from variant to Builder."""
-        self.image.call(variant.name, lambda: kernel(variant), words, self.node, kernel, variant)
-
     def calls(
         self, kernel: Callable[..., Builder], planned: Iterable[Call], places: Mapping[str, Operand | Address | None]
     ) -> None:
-        """places: what the kernel's addresses name; None for what it does without."""
+        """kernel: a function from variant to Builder. places: what its addresses name; None for those that it does not
+        use."""
         for variant, words, starts in planned:
             given = {name: self.address(x, starts.get(name, 0)) for name, x in places.items() if x is not None}
-            self.call(kernel, variant, {**words, **given})
+            build = partial(kernel, variant)
+            self.image.call(variant.name, build, {**words, **given}, self.node, kernel, variant)
 
 
 def values_bytes(values: torch.Tensor) -> bytes:

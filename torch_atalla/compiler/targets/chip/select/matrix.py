@@ -127,18 +127,15 @@ def product(s: Selection, launch: Launch) -> None:
         w_batch, w_address = w.strides[0], s.address(w)
     a_row, c_row = (a.strides[1], out.strides[1]) if m > 1 else (max(k, LANES), max(n, LANES))
     matrices = gemm_plan.Matrices(m, n, k, a_row, w_row, c_row, b, a.strides[0], w_batch, out.strides[0])
-    words: dict[str, int | Address] = {"a": s.address(a), "w": w_address, "c": s.address(out)}
-    if bias is not None:
-        words["bias"] = bias_address(s, bias, n)
     group = gemm_plan.pairs_of(s.groups, tiles(k), tiles(n))
     last = None if additions else activation
-    variant, more = gemm_plan.plan(matrices, layout, bias is not None, last, alpha, group=group)
+    variant, words = gemm_plan.plan(matrices, layout, bias is not None, last, alpha, group=group)
     if layout == "packed":
-        variant, more = gemm_plan.place_tiles(variant, more, beside)
-        words["w_base"] = w_address
-    if residual is not None:
-        variant, words["residual"] = replace(variant, residual=True), s.address(residual)
-    s.call(gemm.build, variant, {**more, **words})
+        variant, words = gemm_plan.place_tiles(variant, words, beside)
+    variant = replace(variant, residual=residual is not None)
+    places = {"a": a, "w": w_address, "w_base": w_address, "c": out, "residual": residual}
+    places["bias"] = None if bias is None else bias_address(s, bias, n)
+    s.calls(gemm.build, [(variant, words, {})], places)
     if additions:
         emit_additions(s, out, additions, activation)
 

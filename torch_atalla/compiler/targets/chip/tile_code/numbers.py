@@ -81,10 +81,8 @@ def _exp2(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
 
 
 def _fma(self: Vectors, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
-    product = _arithmetic("mul")(self, x, at, a, c) if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
-    if not isinstance(a, Reg) and not isinstance(c, Reg):
-        product = self.b.vec("mul.vs", product, self.scalar(c))
-    return _arithmetic("add")(self, x, at, product, d)
+    first = a if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
+    return _arithmetic("add")(self, x, at, _arithmetic("mul")(self, x, at, first, c), d)
 
 
 # Predicate -> the relations of which one holds, and whether the result is the opposite.
