@@ -197,10 +197,9 @@ class _Attention(Kernel):
             b.emit("addi.s", self.left, self.left, -1)
             for name, width in (("k", v.e), ("v", v.ev)):
                 scratch, line = self.places[name], self.lines[name]
-                for column in range(width):
+                for column, source in enumerate(self.apart(line, width, LANES * ELEMENT)):
                     if v.clear:
                         self.fill_rows(scratch, K_SID, name)
-                    source = line if column == 0 else b.s("addi.s", line, column * LANES * ELEMENT)
                     last = column == width - 1
                     b.tile_load(scratch, source, self.metas[f"{name}_meta" + ("_c" if last else "")], name)
                     b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
@@ -274,12 +273,11 @@ class _Attention(Kernel):
 
     def load_queries(self, q: Reg) -> None:
         b, v, p = self.b, self.v, self.p
-        for column in range(v.e):
+        for column, source in enumerate(self.apart(q, v.e, LANES * ELEMENT)):
             place = self.tile(Q_TILE + column)
             last = column == v.e - 1
             if last and v.clear:
                 self.fill_rows(place, Q_SID, "q")
-            source = q if column == 0 else b.s("addi.s", q, column * LANES * ELEMENT)
             b.tile_load(place, source, p["q_meta_c" if last else "q_meta"], "q")
 
     def sweep(self, count: Reg, body: Callable[[Reg, Reg, bool], None], step: int) -> None:

@@ -95,6 +95,10 @@ class Kernel:
                 b.emit("li.s", counters[level], 0)
                 self.advance(pointers, counters[:-1])
 
+    def apart(self, pointer: Reg, count: int, step: int) -> list[Reg]:
+        """The pointer, and those `step` bytes behind the one before."""
+        return [pointer, *(self.b.s("add.s", pointer, self.k.integer(n * step)) for n in range(1, count))]
+
     def load_tiles(self, scratch: Reg, dram: Reg, words: str, region: str) -> None:
         """The tiles that `tile_words` describes."""
         b, p = self.b, self.p

@@ -209,8 +209,8 @@ class GemmBlock(GemmLoads):
                 b.emit("add.s", w.high, w.low, self.second(left, self["k_bytes"]))
             if jumps:
                 self._carry(w, first_deep)
-            places = self.following(stage, across * count)
-            self.finish(c, places, self.following(self.residual.arrived, across * count) if v.residual else [])
+            places = self.apart(stage, across * count, TILE_BYTES)
+            self.finish(c, places, self.apart(self.residual.arrived, across * count, TILE_BYTES) if v.residual else [])
             if v.residual:
                 self.residual.advance()
             self._store(out, places[:count], names, metas[0])
@@ -220,13 +220,6 @@ class GemmBlock(GemmLoads):
                     self._store(b.s("addi.s", out, LANES * ELEMENT), places[count:], names, metas[1])
             b.emit("addi.s", out, out, across * LANES * ELEMENT)
             b.emit("sub.s", stage, self.k.integer(STAGE_ROWS // 2 * ROW_BYTES), stage)
-
-    def following(self, first: Reg, count: int) -> list[Reg]:
-        """`count` tiles, one after another in a scratchpad."""
-        pointers = [self.b.s("addi.s", first, 0)]
-        for _ in range(count - 1):
-            pointers.append(self.b.s("add.s", pointers[-1], self.k.integer(TILE_BYTES)))
-        return pointers
 
     def _metas(self, names: list[str], number: Reg, final: Reg) -> dict[str, Reg]:
         """Of the row tiles of a column tile."""

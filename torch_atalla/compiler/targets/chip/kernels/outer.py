@@ -121,15 +121,12 @@ def _distance(rows: int, cols: int, row: int) -> int:
 class _Outer(Kernel):
     v: Variant
 
-    def columns(self, pointer: Reg, step: int) -> list[Reg]:
-        """For each column tile a pointer, `step` bytes behind the one before."""
-        return [pointer, *(self.b.s("add.s", pointer, self.k.integer(n * step)) for n in range(1, self.v.width))]
-
     def load(self, x: Reg, meta: str) -> None:
         """The column tiles at x into the current buffer."""
-        places = zip(self.columns(self.buffer, TILE_BYTES), self.columns(x, LANES * ELEMENT))
+        v = self.v
+        places = zip(self.apart(self.buffer, v.width, TILE_BYTES), self.apart(x, v.width, LANES * ELEMENT))
         for number, (place, source) in enumerate(places, 1):
-            self.b.tile_load(place, source, self.p[f"{meta}_{'cut' if number == self.v.width else 'whole'}"], "x")
+            self.b.tile_load(place, source, self.p[f"{meta}_{'cut' if number == v.width else 'whole'}"], "x")
 
     def row(self, places: list[Reg], row: Reg, first: int, add: Callable[[int, Reg], None]) -> None:
         """A row of the column tiles. first: the number of its first result."""
@@ -161,12 +158,12 @@ class _Outer(Kernel):
                     with b.unless("blt.s", index, p["blocks"]):
                         self.load(source, "rest")
                 b.emit("xor.s", self.buffer, self.buffer, other)
-                places = self.columns(self.buffer, TILE_BYTES)
+                places = self.apart(self.buffer, v.width, TILE_BYTES)
                 for row in ROWS:
                     self.row(places, row, 0, add)
                 b.emit("xor.s", self.buffer, self.buffer, other)
         if v.rest:
-            places = self.columns(self.buffer, TILE_BYTES)
+            places = self.apart(self.buffer, v.width, TILE_BYTES)
             number = b.s("addi.s", X0, 0)
             with b.loop(p["rest"]):
                 self.row(places, number, 0, add)
@@ -181,7 +178,7 @@ class _Outer(Kernel):
 
         found = self.reduce(v.kind, v.rows * v.width, sweep)
         places = [self.k.integer(column * TILE_BYTES) if column else X0 for column in range(v.width)]
-        for number, (place, target) in enumerate(zip(places, self.columns(o, LANES * ELEMENT)), 1):
+        for number, (place, target) in enumerate(zip(places, self.apart(o, v.width, LANES * ELEMENT)), 1):
             for row, total in enumerate(found[number - 1 :: v.width]):
                 y = b.vec("mul.vs", total, p["scale"]) if v.kind == "sum" else total
                 b.store_row(y, place, ROWS[row], OUT_SID, "o", row if v.width == 1 else number)

@@ -216,9 +216,7 @@ class _Map(Kernel):
 
     def places(self, buffer: Reg) -> list[Reg]:
         """Of the inputs in a buffer."""
-        found = [buffer]
-        for _ in self.v.inputs[1:]:
-            found.append(self.b.s("add.s", found[-1], self.k.integer(TILE_BYTES)))
+        found = self.apart(buffer, len(self.v.inputs), TILE_BYTES)
         return [self.fixed.get(i, place) for i, place in enumerate(found)]
 
     def load(self, pointers: list[Reg], buffer: Reg) -> None:
