@@ -255,6 +255,18 @@ class Builder:
         self.items += [LoopEnd(label), end]
 
     @contextmanager
+    def walk(
+        self, count: Reg | int, *moves: tuple[Reg, Reg | int], skip_empty: bool = False
+    ) -> Iterator[tuple[Reg, ...]]:
+        """A loop with a new pointer for each (start, step), which moves by its step from pass to pass. Behind the loop
+        the pointers are where the next pass would have them."""
+        pointers = tuple(self.s("addi.s", start, 0) for start, _ in moves)
+        with self.loop(count, skip_empty):
+            yield pointers
+            for pointer, (_, step) in zip(pointers, moves):
+                self.emit("addi.s" if isinstance(step, int) else "add.s", pointer, pointer, step)
+
+    @contextmanager
     def unless(self, branch: str, a: Reg, b: Reg) -> Iterator[None]:
         """The body runs unless `a branch b` holds."""
         end = Label(f"skip{self._loops}")

@@ -210,15 +210,13 @@ class _Attention(Kernel):
         b, v = self.b, self.v
         units = self.unit_vectors()
         column_bytes = b.s("slli.s", self.p["tiles"], 11)
-        read, write = b.s("addi.s", source, 0), b.s("addi.s", target, 0)
-        with b.loop(self.p["tiles"]):
-            out = b.s("addi.s", write, 0)
+        read = b.s("addi.s", source, 0)
+        with b.walk(self.p["tiles"], (target, self.k.integer(TILE_BYTES))) as (out,):
             for _ in range(v.ev):
                 self.push_tile(self.load_tile_rows(read, K_SID, "v"))
                 store_transposed(b, units, out, K_SID, "vt")
                 b.emit("add.s", read, read, self.k.integer(TILE_BYTES))
                 out = b.s("add.s", out, column_bytes)
-            b.emit("add.s", write, write, self.k.integer(TILE_BYTES))
 
     # -- heads --------------------------------------------------------------------------------------------------------
     def heads(self) -> None:
@@ -283,13 +281,10 @@ class _Attention(Kernel):
     def sweep(self, count: Reg, body: Callable[[Reg, Reg, bool], None], step: int) -> None:
         """body(score tile, weight tile, last) over the block's tiles of keys."""
         b = self.b
-        score, weights = b.s("addi.s", self.tile(SCORE_TILE + self.v.sums), 0), b.s("addi.s", self.weights, 0)
-        whole = b.s("addi.s", count, -1)
-        advance = self.k.integer(step * TILE_BYTES)
-        with b.loop(whole, skip_empty=True):
+        first, advance = self.tile(SCORE_TILE + self.v.sums), self.k.integer(step * TILE_BYTES)
+        moves = (first, self.k.integer(TILE_BYTES)), (self.weights, advance)
+        with b.walk(b.s("addi.s", count, -1), *moves, skip_empty=True) as (score, weights):
             body(score, weights, False)
-            b.emit("add.s", score, score, self.k.integer(TILE_BYTES))
-            b.emit("add.s", weights, weights, advance)
         body(score, weights, True)
 
     def block(self, following: Reg, o: Reg, m: Reg | None, keys: Reg, values: Reg, count: Reg) -> None:

@@ -72,11 +72,9 @@ class Kernel:
         if level == depth:
             body(**pointers)
             return
-        mine = {name: self.b.s("addi.s", pointer, 0) for name, pointer in pointers.items()}
-        with self.b.loop(self.p[f"{count}{level}"]):
-            self.nest(depth, mine, body, count, level + 1)
-            for name, pointer in mine.items():
-                self.b.emit("add.s", pointer, pointer, self.p[f"{name}{level}"])
+        moves = ((pointer, self.p[f"{name}{level}"]) for name, pointer in pointers.items())
+        with self.b.walk(self.p[f"{count}{level}"], *moves) as mine:
+            self.nest(depth, dict(zip(pointers, mine)), body, count, level + 1)
 
     def advance(self, pointers: dict[str, Reg], counters: list[Reg]) -> None:
         """Moves the pointers to the next pass of a nest: loops of n0, n1, ... passes whose steps `odometer` gave.
@@ -102,11 +100,9 @@ class Kernel:
     def load_tiles(self, scratch: Reg, dram: Reg, words: str, region: str) -> None:
         """The tiles that `tile_words` describes."""
         b, p = self.b, self.p
-        scratch, dram = b.s("addi.s", scratch, 0), b.s("addi.s", dram, 0)
-        with b.loop(p[f"{words}_whole"], skip_empty=True):
+        moves = (scratch, self.k.integer(TILE_BYTES)), (dram, p[f"{words}_step"])
+        with b.walk(p[f"{words}_whole"], *moves, skip_empty=True) as (scratch, dram):
             b.tile_load(scratch, dram, p[f"{words}_meta"], region)
-            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
-            b.emit("add.s", dram, dram, p[f"{words}_step"])
         b.tile_load(scratch, dram, p[f"{words}_last"], region)
 
     def push_tile(self, vectors: Sequence[Reg]) -> None:

@@ -89,11 +89,9 @@ class _Gemm(GemmBlock):
     def product(self) -> None:
         b, v = self.b, self.v
         if v.resident:
-            a, place = b.s("addi.s", self["a"], 0), b.s("addi.s", self.a_first, 0)
-            with b.loop(self["full"]):
+            moves = (self["a"], self["a_block"]), (self.a_first, self["a_span"])
+            with b.walk(self["full"], *moves) as (a, place):
                 self.load_block(a, place, v.main, False)
-                b.emit("add.s", a, a, self["a_block"])
-                b.emit("add.s", place, place, self["a_span"])
             self.load_block(a, place, v.rest, True)
         elif v.pixel_step:
             self.start_image(self["a"], self.a_first)

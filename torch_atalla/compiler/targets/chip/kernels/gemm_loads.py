@@ -43,75 +43,61 @@ class GemmLoads(ImageKernel):
                 if tile < count - 1:
                     d, s = b.s("add.s", d, self["a_tile"]), b.s("add.s", s, self["k_bytes"])
 
-        dram, scratch = b.s("addi.s", a, 0), b.s("addi.s", buffer, 0)
+        dram, scratch = a, buffer
         if not v.one_step:
-            tile_bytes = self.k.integer(TILE_BYTES)
-            with b.loop(self["k_whole"], skip_empty=True):
+            moves = (a, LANES * ELEMENT), (buffer, self.k.integer(TILE_BYTES))
+            with b.walk(self["k_whole"], *moves, skip_empty=True) as (dram, scratch):
                 step(dram, scratch, False)
-                b.emit("addi.s", dram, dram, LANES * ELEMENT)
-                b.emit("add.s", scratch, scratch, tile_bytes)
         step(dram, scratch, True)
 
     def load_pixels(self, a: Reg, buffer: Reg, lines: Reg) -> None:
         """The rows of a convolution's block, for each step of k: pixels of `lines` output lines under one tap."""
         b, v = self.b, self.v
-        scratch, top = b.s("addi.s", buffer, 0), b.s("addi.s", a, 0)
+        scratch = b.s("addi.s", buffer, 0)
         pieces = [min(LANES, v.image - start) for start in range(0, v.image, LANES)]
-        with b.loop(self["kh"]):
-            left = b.s("addi.s", top, 0)
-            with b.loop(self["kw"]):
-                part = b.s("addi.s", left, 0)
-                with b.loop(self["kj"]):
-                    line = b.s("addi.s", part, 0)
-                    with b.loop(lines):
-                        dram = line
-                        for number, pixels in enumerate(pieces):
-                            if number:
-                                dram = b.s("add.s", dram, self["a_piece"])
-                            b.tile_load(scratch, dram, self["a_meta" if pixels == LANES else "a_last"], "A")
-                            b.emit("addi.s", scratch, scratch, pixels * 32)
-                            b.emit("addi.s", scratch, scratch, pixels * 32)
-                        b.emit("add.s", line, line, self["a_line"])
-                    b.emit("addi.s", part, part, LANES * ELEMENT)
-                b.emit("add.s", left, left, self["a_kw"])
-            b.emit("add.s", top, top, self["a_kh"])
+        with (
+            b.walk(self["kh"], (a, self["a_kh"])) as (top,),
+            b.walk(self["kw"], (top, self["a_kw"])) as (left,),
+            b.walk(self["kj"], (left, LANES * ELEMENT)) as (part,),
+            b.walk(lines, (part, self["a_line"])) as (line,),
+        ):
+            dram = line
+            for number, pixels in enumerate(pieces):
+                if number:
+                    dram = b.s("add.s", dram, self["a_piece"])
+                b.tile_load(scratch, dram, self["a_meta" if pixels == LANES else "a_last"], "A")
+                b.emit("addi.s", scratch, scratch, pixels * 32)
+                b.emit("addi.s", scratch, scratch, pixels * 32)
 
     # -- W -------------------------------------------------------------------------------------------------------------
     def load_panel(self, w: Reg, buffer: Reg, count: Reg, ends: Reg) -> None:
         """`count` column tiles of W; `ends`: 1 if the last of them is the last of all."""
         b, v = self.b, self.v
-        scratch, tile_bytes = b.s("addi.s", buffer, 0), self.k.integer(TILE_BYTES)
+        tile_bytes = self.k.integer(TILE_BYTES)
         if v.in_tiles:
-            self.load_packed(scratch, b.s("addi.s", w, 0), b.s("mul.s", count, self["kt"]))
+            moves = (buffer, tile_bytes), (w, tile_bytes)
+            with b.walk(b.s("mul.s", count, self["kt"]), *moves, skip_empty=True) as (scratch, dram):
+                b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "W")
             return
-        column = b.s("addi.s", w, 0)
+        scratch, column = b.s("addi.s", buffer, 0), b.s("addi.s", w, 0)
         meta, meta_k = b.s("addi.s", self["w_meta"], 0), b.s("addi.s", self["w_meta_k"], 0)
         final = b.s("mul.s", count, ends)  # the index of the last column tile, or 0
         with b.loop(count) as index:
             with b.unless("bne.s", index, final):
                 b.mov(meta, self["w_last"])
                 b.mov(meta_k, self["w_last_k"])
-            dram = b.s("addi.s", column, 0)
+            dram = column
             if not v.one_step:
-                with b.loop(self["k_whole"], skip_empty=True):
+                with b.walk(self["k_whole"], (column, self["w_k"]), skip_empty=True) as (dram,):
                     if v.weights == "columns" and v.k_tail:
                         self.fill_rows(scratch, W_SID, "W")
                     b.tile_load(scratch, dram, meta, "W")
-                    b.emit("add.s", dram, dram, self["w_k"])
                     b.emit("add.s", scratch, scratch, tile_bytes)
             if v.k_tail:
                 self.fill_rows(scratch, W_SID, "W")
             b.tile_load(scratch, dram, meta_k, "W")
             b.emit("add.s", scratch, scratch, tile_bytes)
             b.emit("add.s", column, column, self["w_n"])
-
-    def load_packed(self, scratch: Reg, dram: Reg, count: Reg) -> None:
-        """`count` packed tiles, none if it is 0; both pointers move on."""
-        b = self.b
-        with b.loop(count, skip_empty=True):
-            b.tile_load(scratch, self.tile_address(dram), self["w_meta"], "W")
-            b.emit("add.s", dram, dram, self.k.integer(TILE_BYTES))
-            b.emit("add.s", scratch, scratch, self.k.integer(TILE_BYTES))
 
     def tile_address(self, dram: Reg) -> Reg:
         """Of the tile that would be at `dram` if tiles followed each other."""

@@ -116,11 +116,8 @@ class ImageKernel(Kernel):
 
     def fill_border(self, first: Reg, value: Reg = V0) -> None:
         """The border's value in all planes, from address `first` on; images come on top of it."""
-        b = self.b
-        place = b.s("addi.s", first, 0)
-        with b.loop(self.p["border_tiles"]):
+        with self.b.walk(self.p["border_tiles"], (first, self.k.integer(TILE_BYTES))) as (place,):
             self.fill_rows(place, IMAGE_SID, self.image_region, value)
-            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
 
     def start_image(self, source: Reg, first: Reg) -> None:
         """Loads the lines that the first block of output lines looks at, into planes from address `first` on."""
@@ -142,11 +139,9 @@ class ImageKernel(Kernel):
         b, p = self.b, self.p
         with b.loop(count, skip_empty=True):
             if self.several_planes:
-                left, channels = b.s("addi.s", self.plane_line, 0), b.s("addi.s", self.image_line, 0)
-                with b.loop(p["planes"]):
+                moves = (self.plane_line, p["plane"]), (self.image_line, LANES * ELEMENT)
+                with b.walk(p["planes"], *moves) as (left, channels):
                     self.load_tiles(left, channels, "x", self.image_region)
-                    b.emit("add.s", left, left, p["plane"])
-                    b.emit("addi.s", channels, channels, LANES * ELEMENT)
             else:
                 self.load_tiles(self.plane_line, self.image_line, "x", self.image_region)
             b.emit("add.s", self.plane_line, self.plane_line, p["row"])

@@ -164,10 +164,8 @@ class _Outer(Kernel):
                 b.emit("xor.s", self.buffer, self.buffer, other)
         if v.rest:
             places = self.apart(self.buffer, v.width, TILE_BYTES)
-            number = b.s("addi.s", X0, 0)
-            with b.loop(p["rest"]):
+            with b.walk(p["rest"], (X0, 1)) as (number,):
                 self.row(places, number, 0, add)
-                b.emit("addi.s", number, number, 1)
             b.emit("xor.s", self.buffer, self.buffer, other)
 
     def results(self, o: Reg, x: Reg) -> None:

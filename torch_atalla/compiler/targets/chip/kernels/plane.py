@@ -98,19 +98,14 @@ class _Plane(ImageKernel):
             self.load_tiles(self.weights, pointers["w"], "w", "w")
         if v.bias:
             b.tile_load(self.bias, pointers["bias"], p["bias_meta"], "bias")
-        base, line = b.s("addi.s", X0, 0), b.s("addi.s", pointers["o"], 0)
         self.start_image(pointers["x"], X0)
-        with b.loop(p["height"]):
+        with b.walk(p["height"], (X0, p["line"]), (pointers["o"], p["o_line"])) as (place, out):
             self.next_lines()
-            place, out = b.s("addi.s", base, 0), b.s("addi.s", line, 0)
             if v.whole:
-                with b.loop(p["o_whole"]):
+                across = (place, self.k.integer(LANES * v.step * ROW_BYTES)), (out, p["o_step"])
+                with b.walk(p["o_whole"], *across) as (place, out):
                     self.piece(LANES, place, out, p["o_meta"])
-                    b.emit("add.s", place, place, self.k.integer(LANES * v.step * ROW_BYTES))
-                    b.emit("add.s", out, out, p["o_step"])
             self.piece(v.rest, place, out, p["o_last"])
-            b.emit("add.s", base, base, p["line"])
-            b.emit("add.s", line, line, p["o_line"])
 
     def piece(self, rows: int, place: Reg, out: Reg, meta: Reg) -> None:
         """Neighbouring windows of one output line."""
@@ -129,21 +124,19 @@ class _Plane(ImageKernel):
         """What the windows at `place` look at."""
         b, v, p, k = self.b, self.v, self.p, self.k
         index = b.s("addi.s", X0, 0)
-        top = b.s("addi.s", place, 0)
-        with b.loop(p["taps_down"]):
-            tap = b.s("addi.s", top, 0)
-            with b.loop(p["taps_right"]):
-                weight = None
-                if v.kind == "dot":
-                    weight = b.load_row(self.weights, index, OUT_SID, "w", cols=v.lanes)
-                    b.emit("addi.s", index, index, 1)
-                for row in range(rows):
-                    pixel = row * v.step
-                    number = ROWS[pixel] if pixel < LANES else k.integer(pixel)
-                    value = b.load_row(tap, number, IMAGE_SID, self.image_region, cols=v.lanes)
-                    add(row, value if weight is None else b.vec("mul.vv", value, weight))
-                b.emit("add.s", tap, tap, p["tap_right"])
-            b.emit("add.s", top, top, p["tap_down"])
+        with (
+            b.walk(p["taps_down"], (place, p["tap_down"])) as (top,),
+            b.walk(p["taps_right"], (top, p["tap_right"])) as (tap,),
+        ):
+            weight = None
+            if v.kind == "dot":
+                weight = b.load_row(self.weights, index, OUT_SID, "w", cols=v.lanes)
+                b.emit("addi.s", index, index, 1)
+            for row in range(rows):
+                pixel = row * v.step
+                number = ROWS[pixel] if pixel < LANES else k.integer(pixel)
+                value = b.load_row(tap, number, IMAGE_SID, self.image_region, cols=v.lanes)
+                add(row, value if weight is None else b.vec("mul.vv", value, weight))
 
     def emit(self) -> None:
         b, v, p = self.b, self.v, self.p

@@ -235,10 +235,8 @@ class _Map(Kernel):
             else:
                 shared.append(None)
         if v.lanes > 1 and any(step[0] in BY_LANE for step in v.steps) and FULL in v.inputs:
-            index = b.s("addi.s", X0, 0)
-            with b.loop(v.rows):
+            with b.walk(v.rows, (X0, 1)) as (index,):
                 self.row(index, shared, 0)
-                b.emit("addi.s", index, index, 1)
         else:
             for row in range(v.rows):
                 self.row(ROWS[row], shared, row)

@@ -121,11 +121,9 @@ class _Rows(Kernel):
                 place = self.base if j == 0 else b.s("add.s", self.base, self.k.integer(j * TILE_BYTES))
                 body(j, place, ROWS[j], j == v.columns - 1)
             return
-        place, index = b.s("addi.s", self.base, 0), b.s("addi.s", X0, 0)
-        with b.loop(self.p["whole"], skip_empty=True):
+        moves = (self.base, self.k.integer(TILE_BYTES)), (X0, 1)
+        with b.walk(self.p["whole"], *moves, skip_empty=True) as (place, index):
             body(None, place, index, False)
-            b.emit("add.s", place, place, self.k.integer(TILE_BYTES))
-            b.emit("addi.s", index, index, 1)
         body(None, place, index, True)
 
     def read(self, j: int | None, place: Reg, row: int) -> Reg:

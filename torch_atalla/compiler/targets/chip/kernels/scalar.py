@@ -62,8 +62,7 @@ def build_gather(variant: Gather) -> Builder:
     p = Parameters(b, Constants(b))
     block_bytes = b.li(LANES * LANES * ELEMENT)
     place, toggle = b.s("addi.s", X0, 0), b.li(LANES * 64)
-    index, out = b.s("addi.s", p["index"], 0), b.s("addi.s", p["out"], 0)
-    with b.loop(p["count"]):
+    with b.walk(p["count"], (p["index"], p["index_step"]), (p["out"], p["out_row"])) as (index, out):
         given = row = b.s("lw.s", 0, index)
         if variant.wide:
             check_high_word(b, given, index)
@@ -90,8 +89,6 @@ def build_gather(variant: Gather) -> Builder:
             b.emit("add.s", target, target, p["rows_bytes"])
         with b.unless("beq.s", p["has_last"], X0):
             move(p["m_last"])
-        b.emit("add.s", index, index, p["index_step"])
-        b.emit("add.s", out, out, p["out_row"])
     b.ret()
     return b
 
