@@ -17,6 +17,7 @@ from .tiling import SCRATCH_ROWS, TILE_BYTES
 
 AHEAD = 16  # loads from a vector's to that which its instruction follows: the latency of a load, and one
 FARTHEST = {"max": float("-inf"), "min": float("inf")}  # what an extreme starts from
+Place = tuple[Reg, int, str]  # in a scratchpad: address, number of the scratchpad, and region
 REPORT_FAULT = c_abi.ATALLA_ISA_REPORT_FAULT
 FAULT_ARGUMENTS = tuple(Reg("x", number) for number in (10, 11, 12))
 
@@ -179,6 +180,24 @@ def store_transposed(b: Builder, units: Sequence[Reg], base: Reg, sid: int, regi
         b.row(out, unit)
         b.store_row(out, base, ROWS[lane], sid, region, ("transposed", lane))
     return made
+
+
+def transpose_by_lane(
+    b: Builder, size: tuple[int, int], source: Place, target: Place, moves: Sequence[tuple[str, Reg]]
+) -> None:
+    """A tile of a scratchpad to another place, transposed through the scalar core. size: its rows and columns.
+    moves: instructions that take turns, with the vector that makes each give its scalar as it is."""
+    rows, cols = size
+    columns, lane = [b.vec("add.vv", V0, V0) for _ in range(cols)], b.s("addi.s", ROWS[1], 0)
+    with b.walk(rows, (X0, 1)) as (row,):
+        x, mask = b.load_row(source[0], row, *source[1:]), b.m()
+        b.emit("mv.stm", mask, lane)
+        for number, column in enumerate(columns):
+            name, vector = moves[number % len(moves)]
+            b.emit(name, column, vector, b.s("vmov.vts", x, number), mask=mask)
+        b.emit("slli.s", lane, lane, 1)
+    for number, column in enumerate(columns):
+        b.store_row(column, target[0], ROWS[number], *target[1:], number)
 
 
 def in_lanes(b: Builder, mask: Reg, name: str, *operands: Reg) -> Reg:

@@ -16,7 +16,7 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Reg
-from .common import Kernel, store_transposed
+from .common import Kernel, store_transposed, transpose_by_lane
 from .kept import Transfer
 from .tiling import ELEMENT, TILE_BYTES, Call, NamedVariant, metadata, nest_words, odometer, pad_rows, tile_loops
 
@@ -137,18 +137,9 @@ class _Transpose(Kernel):
         """1 x and -0 + x are x, bit for bit."""
         b, v = self.b, self.v
         ones, zeros = self.ones_vector(), b.vec("mul.vs", V0, self.minus_zero)
-        columns = [b.vec("add.vv", V0, V0) for _ in range(v.cols)]
-        row, lane = b.s("addi.s", X0, 0), b.s("addi.s", ROWS[1], 0)
-        with b.loop(v.rows):
-            x, mask = b.load_row(self.place, row, IN_SID, "in"), b.m()
-            b.emit("mv.stm", mask, lane)
-            for number, column in enumerate(columns):
-                name, other = ("mul.vs", ones) if number % 2 else ("add.vs", zeros)
-                b.emit(name, column, other, b.s("vmov.vts", x, number), mask=mask)
-            b.emit("addi.s", row, row, 1)
-            b.emit("slli.s", lane, lane, 1)
-        for place, column in zip(ROWS, columns):
-            b.store_row(column, self.stage, place, OUT_SID, "out", place)
+        moves = ("add.vs", zeros), ("mul.vs", ones)
+        source, target = (self.place, IN_SID, "in"), (self.stage, OUT_SID, "out")
+        transpose_by_lane(b, (v.rows, v.cols), source, target, moves)
 
 
 build = _Transpose.build

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch_atalla.isa.geometry import LANES
 
-from ..kernels.common import any_nan, push_tile, store_transposed, unit_vectors
-from ..vir import ROWS, V0, X0, Reg
+from ..kernels.common import any_nan, push_tile, store_transposed, transpose_by_lane, unit_vectors
+from ..vir import ROWS, V0, Reg
 from .sweep import At, Group, request
 from .values import Buffer
 from .vectors import Vectors
@@ -84,14 +84,5 @@ class Arrays(Vectors):
         made = store_transposed(b, self.load_units(wide), goal, out.sid, out.region)
         found = self.core.variable(self.core.wrap(any_nan(b, made), "i"))
         with self.core.when(self.core.nonzero(found)):  # 0 times an infinity: lane by lane
-            columns = [b.vec("add.vv", V0, V0) for _ in range(wide)]
-            row, bit = b.s("addi.s", X0, 0), b.s("addi.s", ROWS[1], 0)
-            with b.loop(high):
-                vector, mask = b.load_row(base, row, x.sid, x.region), b.m()
-                b.emit("mv.stm", mask, bit)
-                for lane, column in enumerate(columns):
-                    b.emit("add.vs", column, V0, b.s("vmov.vts", vector, lane), mask=mask)
-                b.emit("addi.s", row, row, 1)
-                b.emit("slli.s", bit, bit, 1)
-            for lane, column in enumerate(columns):
-                b.store_row(column, goal, ROWS[lane], out.sid, out.region)
+            source, target = (base, x.sid, x.region), (goal, out.sid, out.region)
+            transpose_by_lane(b, (high, wide), source, target, [("add.vs", V0)])
