@@ -139,7 +139,7 @@ class GemmBlock(GemmLoads):
         b, v, k = self.b, self.v, self.k
         count = tiles(len(c))
         for row, both in enumerate(c):
-            for side, x in enumerate(both.parts):
+            for side, x in enumerate(both.parts if v.wide else (both,)):
                 y = b.vec("mul.vs", x, self["alpha"]) if v.scaled else x
                 tile = side * count + row // LANES
                 if v.residual:
