@@ -12,6 +12,7 @@
 #include "sim/abi/error.h"
 #include "sim/device/kernel_table.h"
 #include "sim/device/registry.h"
+#include "sim/host/float_mode.h"
 #include "sim/time/journal.h"
 #include "sim/time/work.h"
 
@@ -387,6 +388,11 @@ atalla_status measure_work(const atalla_launch_desc* desc, size_t desc_bytes, Wo
 
 namespace {
 
+atalla_status run_kernel(const Kernel& kernel, const Launch& launch) {
+  const ChipFloatMode mode;
+  return kernel.run(launch);
+}
+
 // Checks and runs; reaches and *own as of bind_operands.
 atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t desc_bytes, bool charged_next,
                          Reach* reaches, bool* own) {
@@ -402,7 +408,7 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
   if (status == ATALLA_OK) status = check_contract(kernel.name, traits, *desc, data);
   if (status == ATALLA_OK) status = check_sizes(kernel.name, size_function_of(desc->kernel), traits, *desc, data);
   if (status == ATALLA_OK) [[likely]]
-    status = kernel.run(Launch{*desc, data});
+    status = run_kernel(kernel, Launch{*desc, data});
   if (status != ATALLA_OK) [[unlikely]]
     return name_launch(device, kernel.name, *desc, charged_next, status);
   return ATALLA_OK;
@@ -416,7 +422,7 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
     void* data[ATALLA_MAX_OPERANDS];
     if (bind_known(*desc, *known, data)) [[likely]] {
       const Kernel& kernel = device.kernels()[desc->kernel];
-      const atalla_status status = kernel.run(Launch{*desc, data, true});
+      const atalla_status status = run_kernel(kernel, Launch{*desc, data, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
       const KindCharge* const kind = known->price.kind;

@@ -18,6 +18,7 @@
 
 #include "sim/abi/error.h"
 #include "sim/device/config.h"
+#include "sim/host/float_mode.h"
 #include "sim/host/spin_lock.h"
 #include "sim/kernels/base/kernel.h"
 
@@ -217,6 +218,7 @@ class ThreadPool {
 
   [[noreturn]] void worker(uint32_t index) {
     inside_parallel = true;  // for ever: what a piece calls runs inline
+    const ChipFloatMode mode;
     tids_[index].store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_release);
     for (;;) {
       const uint32_t seen = posted_.load(std::memory_order_seq_cst);

@@ -8,6 +8,7 @@
 
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
+#include "sim/host/float_mode.h"
 #include "sim/isa/engine/run.h"
 #include "sim/isa/service.h"
 
@@ -181,6 +182,7 @@ Machine::CoreRun* Machine::next_core() {
 
 // Runs packets of one core; gives their number.
 uint64_t Machine::advance(CoreRun& core, uint64_t packets) {
+  const ChipFloatMode mode;
   State& state = core.state;
   if (!inspects()) {
     run_function()(*program_, state, packets, core.executed.data());
