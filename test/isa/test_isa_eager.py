@@ -77,6 +77,51 @@ class TestEagerIsa(TestCase):
         for one, other in zip(found, given):
             self.assertEqual(one.grad, other.grad, atol=0.3, rtol=0.02)
 
+    def test_truth_values(self):
+        """Bytes become numbers and numbers bytes, at every address and for tails of every length."""
+        generator = torch.Generator().manual_seed(0)
+        for n in (1, 63, 64, 65, 2047, 2049, 4096 + 64 * 5 + 3):
+            for first in (0, 1, 2):
+                truths = torch.rand(n + first, generator=generator) < 0.5
+                x, given = tensor(n), truths.to("atalla")[first:]
+                for call in (torch.logical_not, torch.clone, lambda t, x=x: torch.where(t, x, 2.0)):
+                    with torch_atalla.chip.engine("isa"):
+                        found = call(given)
+                    self.assertEqual(found, call(given), atol=0, rtol=0)
+        dense = (torch.rand(8, 64, 5, generator=generator) < 0.5).to("atalla").permute(2, 0, 1)
+        mode = self.check(torch.logical_not, dense)
+        self.assertLess(mode.stats.cycles, 5 * dense.numel())  # 32 each on the scalar core
+
+    def test_truth_values_of_other_bytes(self):
+        numbers = torch.arange(5000, dtype=torch.int32).remainder(300).clamp(max=255).to(torch.uint8)
+        numbers[:2048] = numbers[:2048] > 0
+        truths = numbers.to("atalla").view(torch.bool)
+        with torch_atalla.chip.engine("isa"):
+            found = torch.logical_not(truths)
+        self.assertEqual(found, numbers == 0)
+
+    def test_float_mode_of_the_caller(self):
+        """Flushing of subnormal numbers, which the calling thread chose, does not reach the chip."""
+        truths = (torch.arange(4096) % 3 == 0).to("atalla")
+        small = torch.full((4,), 1e-40).to("atalla")
+        self.assertTrue(torch.set_flush_denormal(True))
+        try:
+            with torch_atalla.chip.engine("isa"):
+                found = torch.logical_not(truths)
+            doubled = (small * 2).view(torch.int32).cpu()
+        finally:
+            torch.set_flush_denormal(False)
+        self.assertEqual(found, truths.cpu().logical_not())
+        self.assertEqual(doubled, (torch.full((4,), 1e-40) * 2).view(torch.int32))
+
+    def test_copies_of_integers(self):
+        for dtype in (torch.int32, torch.int64):
+            x = torch.arange(-3000, 3000, dtype=dtype).view(3, 40, 50).to("atalla")
+            for call in (torch.clone, lambda x: x.transpose(0, 2).contiguous(), lambda x: x[:, 3:, ::2].contiguous()):
+                mode = self.check(call, x)
+            self.assertLess(mode.stats.cycles, 4 * x.numel())
+            self.check(lambda x: torch.cat([x, x[:, :7]], 1), x)
+
     def test_missing(self):
         x = tensor(8, 8)
         with torch_atalla.chip.engine("isa"), self.assertRaisesRegex(NoProgramError, "lgamma"):

@@ -23,6 +23,7 @@ from .ports import RawOperand
 from .scalar_core import WITHOUT_ROUTINE, routine_of
 from .scalar_core.routine import emit
 from .select import SELECTORS, TAKE_INTEGERS
+from .select.data import copy
 from .select.pointwise import no_steps
 from .selection import Selection, check_dtypes
 
@@ -158,7 +159,7 @@ def _vector(selection: Selection, launch: Launch) -> None:
     select = SELECTORS.get(launch.kernel) or (no_steps if "formula" in launch.contract.traits else None)
     if select is None:
         raise Unsupported("the vector unit has no such kernel")
-    if any(isinstance(operand, RawOperand) for operand in (*launch.reads(), *launch.writes())):
+    if select is not copy and any(isinstance(x, RawOperand) for x in (*launch.reads(), *launch.writes())):
         raise Unsupported("elements as the caller stores them")
     if _is_empty(launch):
         return

@@ -10,9 +10,12 @@ from math import prod
 import torch
 
 from ....program.ir import Launch, Operand, contiguous_strides
-from ..kernels import scalar
+from ..kernels import scalar, truths
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
+from ..ports import RawOperand
+from ..scalar_core import elementwise
+from ..scalar_core.routine import emit
 from ..selection import Selection, operands_of
 from . import pointwise
 from .moves import MOST_FLIPPED, behind, emit_move, part, permuted
@@ -21,14 +24,35 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # a
 
 
 def copy(s: Selection, launch: Launch) -> None:
-    emit_copy(s, *operands_of(launch))
+    out, x = operands_of(launch)
+    if isinstance(x, RawOperand) or isinstance(out, RawOperand):
+        _copy_truths(s, launch, out, x)
+    else:
+        emit_copy(s, out, x)
+
+
+def _copy_truths(s: Selection, launch: Launch, out: Operand, x: Operand) -> None:
+    """Between the caller's bytes and the program's BF16."""
+    order = sorted(range(len(out.sizes)), key=lambda d: -out.strides[d])
+    ordered = [permuted(operand, order) for operand in (out, x)]
+    layout = collapse(Layout(ordered[0].sizes, tuple(operand.strides for operand in ordered)))
+    count = prod(out.sizes)
+    if out.dtype is not torch.bool or layout.strides != ((1,), (1,)) or count < truths.PAIRS:
+        raise Unsupported("elements as the caller stores them")
+    widens = isinstance(x, RawOperand)
+    s.calls(truths.build, truths.plan(count, widens), {"bytes": x if widens else out, "numbers": out if widens else x})
+    if rest := count % truths.PAIRS:
+        end, source = (replace(behind(o, count - rest), sizes=(rest,), strides=(1,)) for o in (out, x))
+        emit(s, replace(launch, outputs=(end,), inputs=(source,)), elementwise.copy)
 
 
 def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
     if 0 in out.sizes:
         return
     if x.dtype in INTEGERS or out.dtype in INTEGERS:
-        raise Unsupported("a copy of integers")
+        if x.dtype is not out.dtype or 0 in x.strides:
+            raise Unsupported("a conversion or broadcast of integers")
+        out, x = _halves(out), _halves(x)
     if out.dtype is torch.bool and x.dtype is not torch.bool:
         pointwise.emit(s, out, [x], (("ne", 0, 0.0),))
         return
@@ -37,6 +61,16 @@ def emit_copy(s: Selection, out: Operand, x: Operand) -> None:
         pointwise.emit(s, out, [x], ())
         return
     emit_move(s, out, x)
+
+
+def _halves(x: Operand) -> Operand:
+    """Integers as pairs, or four, of what has the bytes of a BF16."""
+    if element_bytes(x.dtype) != x.dtype.itemsize:
+        raise Unsupported("integers that the program keeps in more bits")
+    count = element_bytes(x.dtype) // torch.bfloat16.itemsize
+    first = x.offset // x.dtype.itemsize * count * torch.bfloat16.itemsize
+    strides = (*(step * count for step in x.strides), 1)
+    return replace(x, offset=first, sizes=(*x.sizes, count), strides=strides, dtype=torch.bfloat16)
 
 
 def cat(s: Selection, launch: Launch) -> None:
