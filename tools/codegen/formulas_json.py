@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pointwise kernels -> their formulas, for the scalar core's code generator (JSON)."""
+"""Pointwise kernels -> their formulas, for code generators, and what steps of vector programs need to know (JSON)."""
 
 from __future__ import annotations
 
 import json
 
 from .model import Pointwise
+from .pointwise import FAULTING, calls
 
 
 def row(p: Pointwise) -> dict:
@@ -13,9 +14,10 @@ def row(p: Pointwise) -> dict:
         "formulas": p.formulas,
         "inputs": [[i.name, i.type] for i in p.inputs],
         "scalars": [s.name for s in p.scalars],
-        "optional": [s.name for s in p.scalars if s.optional],
         "results": list(p.results),
         "requires": [condition for condition, _ in p.requires],
+        "dtypes": list(p.dtypes),
+        "integers_fault": not FAULTING.isdisjoint(calls(p.formulas.get("integer", ""))),
     }
 
 

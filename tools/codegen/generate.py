@@ -21,7 +21,6 @@ from . import (
     promoted,
     registrations,
     support_table,
-    vector_table,
 )
 from .contract import kernel_shapes_cpp
 from .files import write
@@ -76,4 +75,3 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     isa_cpp.emit(instructions, out)
     write(support, support_table.generate(entries))
     write(root / "torch_atalla/_generated/formulas.json", formulas_json.generate(formulas))
-    write(root / "torch_atalla/_generated/vector_steps.json", vector_table.generate(formulas))

@@ -63,43 +63,27 @@ def hoist(formula: str, prefix: str = "call") -> tuple[list[str], str]:
     """Moves calls of maths functions in front of the expression, so that none stands in an untaken branch, which would
     keep the loop from being vectorised. Literals with a decimal point get the type T."""
     statements: list[str] = []
-    items = tokens(formula)
-
-    def expression(position: int, stop_at_comma: bool) -> tuple[str, int]:
-        parts: list[str] = []
-        while position < len(items):
-            kind, text = items[position]
-            if text == ")" or (stop_at_comma and text == ","):
-                break
-            following = items[position + 1][1] if position + 1 < len(items) else ""
-            if kind == "name" and following == "(":
-                arguments: list[str] = []
-                position += 2
-                while True:
-                    argument, position = expression(position, True)
-                    arguments.append(argument)
-                    if position >= len(items) or items[position][1] == ")":
-                        break
-                    position += 1
-                call = f"{text}({', '.join(arguments)})"
-                if text in INEXACT:
-                    statements.append(f"const auto {prefix}{len(statements)}_ = {call};")
-                    call = f"{prefix}{len(statements) - 1}_"
-                parts.append(call)
-            elif text == "(":
-                inner, position = expression(position + 1, False)
-                parts.append(f"({inner})")
-            elif kind == "number" and not text.isdigit():
-                parts.append(f"T({text})")
-            else:
-                parts.append(text)
-            position += 1
-        return " ".join(parts), position
-
-    text, end = expression(0, False)
-    if end != len(items):
+    brackets: list[tuple[str, list[list[str]]]] = [("", [[]])]  # that are open: the function called, and its arguments
+    before = ""
+    for kind, text in tokens(formula):
+        arguments = brackets[-1][1]
+        if text == "(":
+            brackets.append((arguments[-1].pop() if before == "name" else "", [[]]))
+        elif text == "," and brackets[-1][0]:
+            arguments.append([])
+        elif text == ")" and len(brackets) > 1:
+            function, _ = brackets.pop()
+            call = f"{function}({', '.join(map(' '.join, arguments))})"
+            if function in INEXACT:
+                statements.append(f"const auto {prefix}{len(statements)}_ = {call};")
+                call = f"{prefix}{len(statements) - 1}_"
+            brackets[-1][1][-1].append(call)
+        else:
+            arguments[-1].append(f"T({text})" if kind == "number" and not text.isdigit() else text)
+        before = kind
+    if len(brackets) > 1:
         return [], formula  # unbalanced: the compiler says so, at the entry's line
-    return statements, text
+    return statements, " ".join(brackets[0][1][0])
 
 
 def mask(dtypes: Iterable[str]) -> int:

@@ -23,6 +23,7 @@ VERSION = 1
 
 # Limits of the kernels.
 MAX_STEPS = 32
+MAX_SOURCES = 4  # of a step
 MAX_INPUTS = 10
 MAX_OUTPUTS = 4
 MAX_BUFFERS = 12
@@ -136,13 +137,14 @@ class StepKind:
 
 @lru_cache(maxsize=1)
 def step_table() -> dict[str, StepKind]:
-    """Of this build, by the names of the kernels. Raises ExportError when the package was not built."""
-    rows = generated("vector_steps.json", "table of steps")
-    changed = {"inputs": tuple, "dtypes": frozenset}
-    return {
-        name: StepKind(**{key: changed.get(key, lambda plain: plain)(value) for key, value in row.items()})
-        for name, row in rows.items()
-    }
+    """Of the kernels of this build with one result, few sources, and no requirement of their elements, by their names.
+    Raises ExportError when the package was not built."""
+    found = {}
+    for name, row in generated("formulas.json", "table of formulas").items():
+        inputs, results = tuple(dtype for _, dtype in row["inputs"]), row["results"]
+        if len(results) == 1 and 1 <= len(inputs) <= MAX_SOURCES and not row["requires"]:
+            found[name] = StepKind(inputs, results[0], frozenset(row["dtypes"]), row["integers_fault"])
+    return found
 
 
 def loop_dtype(dtype: torch.dtype) -> torch.dtype:
