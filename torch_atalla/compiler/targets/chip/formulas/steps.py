@@ -15,41 +15,25 @@ from ..kernels.pointwise import Step, Unsupported
 from .expression import formula_of, formulas
 from .vector import Value, steps
 
-A, B = ("in", 0), ("in", 1)
-
-
-def S(i: int) -> tuple[str, int]:  # noqa: N802
-    return ("step", i)
-
-
-_GELU = 2 * sqrt(2 / pi)  # gelu is x sigmoid(_GELU (x + 0.044715 x^3)), as in kernels/activation.py
-# Of operand B, whose gradient is A: sigmoid(-s) is 1 - sigmoid(s) without cancellation.
-GELU_GRADIENT: list[Step] = [
-    ("mul", B, B), ("mul", S(0), 0.044715 * _GELU), ("add", S(1), _GELU), ("mul", S(2), B),
-    ("sigmoid", S(3)), ("neg", S(3)), ("sigmoid", S(5)), ("mul", S(4), S(6)),
-    ("mul", S(0), 3 * 0.044715 * _GELU), ("add", S(8), _GELU), ("mul", S(9), B), ("mul", S(7), S(10)),
-    ("add", S(4), S(11)), ("mul", A, S(12)),
-]  # fmt: skip
-SILU_GRADIENT: list[Step] = [
-    ("sigmoid", B), ("neg", B), ("sigmoid", S(1)), ("mul", S(0), S(2)), ("mul", S(3), B), ("add", S(0), S(4)),
-    ("mul", A, S(5)),
-]  # fmt: skip
-
-FIXED: dict[str, list[Step]] = {
-    "relu": [("relu", A)],
-    "silu": [("silu", A)],
-    "gelu_none": [("gelu", A)],
-    "gelu_tanh": [("gelu", A)],
-    "rsqrt": [("rsqrt", A)],
-    "gelu_backward_none": GELU_GRADIENT,
-    "gelu_backward_tanh": GELU_GRADIENT,
-    "silu_backward": SILU_GRADIENT,
-    "sigmoid_backward": [("sub", 1.0, B), ("mul", S(0), B), ("mul", A, S(1))],
-    "tanh_backward": [("sub", 1.0, B), ("add", B, 1.0), ("mul", S(0), S(1)), ("mul", A, S(2))],
-}
+A = ("in", 0)
+_SCALE = 2 * sqrt(2 / pi)  # gelu is x sigmoid(_SCALE (x + 0.044715 x^3)), as in kernels/activation.py
+_INNER = f"((b * b * {0.044715 * _SCALE} + {_SCALE}) * b)"
+# sigmoid(-s) is 1 - sigmoid(s) without cancellation.
+_GELU_GRADIENT = (
+    f"a * (sigmoid({_INNER}) + sigmoid({_INNER}) * sigmoid(-{_INNER}) "
+    f"* ((b * b * {3 * 0.044715 * _SCALE} + {_SCALE}) * b))"
+)
+FUNCTIONS = {"relu": "relu", "silu": "silu", "gelu_none": "gelu", "gelu_tanh": "gelu", "rsqrt": "rsqrt"}
+FORMULAS = {
+    "gelu_backward_none": _GELU_GRADIENT,
+    "gelu_backward_tanh": _GELU_GRADIENT,
+    "silu_backward": "a * (sigmoid(b) + sigmoid(b) * sigmoid(-b) * b)",
+    "sigmoid_backward": "a * ((1 - b) * b)",
+    "tanh_backward": "a * ((1 - b) * (b + 1))",
+}  # of operands a and b
 POWERS: dict[float, list[Step]] = {
     2.0: [("mul", A, A)],
-    3.0: [("mul", A, A), ("mul", S(0), A)],
+    3.0: [("mul", A, A), ("mul", ("step", 0), A)],
     0.5: [("sqrt", A)],
     -0.5: [("rsqrt", A)],
     -1.0: [("rcp", A)],
@@ -69,8 +53,10 @@ def steps_of(launch: Launch) -> list[Step] | None:
         return POWERS.get(launch.parameter("exponent"))
     if name == "leaky_relu" and not immediate:
         return [("leaky", A, launch.parameter("negative_slope"))]
-    if name in FIXED and not immediate:
-        return FIXED[name]
+    if name in FUNCTIONS and not immediate:
+        return [(FUNCTIONS[name], A)]
+    if name in FORMULAS and not immediate:
+        return steps(FORMULAS[name], {"a": A, "b": ("in", 1)})
     text = formula_of(launch.kernel, launch.compute_dtype)
     if text is None or formulas()[launch.kernel]["requires"]:
         return None

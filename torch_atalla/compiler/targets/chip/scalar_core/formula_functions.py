@@ -7,40 +7,30 @@ from collections.abc import Callable
 from math import log, pi
 
 from . import functions as f
-from .values import INFINITY, SIGN, Core, Value
+from .values import INFINITY, Core, Value
 
 NAN = 0x7FC00000
 
 
-def maximum(core: Core, a: Value, b: Value) -> Value:
-    """A NaN wins."""
-    a, b = core.same(a, b)
-    larger = core.select(a < b, b, a)
-    return larger if a.kind != "f" else core.select(core.is_nan(b), b, larger)
-
-
-def minimum(core: Core, a: Value, b: Value) -> Value:
-    a, b = core.same(a, b)
-    smaller = core.select(b < a, b, a)
-    return smaller if a.kind != "f" else core.select(core.is_nan(b), b, smaller)
-
-
-def _number(pick: Callable[[Core, Value, Value], Value]) -> Callable[[Core, Value, Value], Value]:
-    """fmax and fmin: a NaN loses."""
+def extreme(largest: bool, number: bool = False) -> Callable[[Core, Value, Value], Value]:
+    """The larger or the smaller. Of a number and a NaN: the NaN, or the number."""
 
     def function(core: Core, a: Value, b: Value) -> Value:
-        return core.select(core.is_nan(a), b, core.select(core.is_nan(b), a, pick(core, a, b)))
+        a, b = core.same(a, b)
+        takes_second = a < b if largest else b < a
+        if a.kind == "f":
+            takes_second = takes_second | core.is_nan(a if number else b)
+        return core.select(takes_second, b, a)
 
     return function
+
+
+maximum, minimum = extreme(True), extreme(False)
 
 
 def _sign(core: Core, x: Value) -> Value:
     positive, negative = (core.convert(bit, x.kind) for bit in (x > 0, x < 0))
     return positive - negative
-
-
-def _copysign(core: Core, x: Value, y: Value) -> Value:
-    return core.magnitude(x).bitwise("or.s", y.bitwise("and.s", core.bits(SIGN, "f")))
 
 
 def _clamp(core: Core, x: Value, has_low: Value, low: Value, has_high: Value, high: Value) -> Value:
@@ -67,7 +57,7 @@ def _fmod(core: Core, x: Value, y: Value) -> Value:
     rest = core.select(finite & step.equals(core.bits(INFINITY, "f")), size, rest)
     # The quotient by a subnormal number may overflow. The remainder is less than that number: 0 as a BF16, nearly.
     rest = core.select(finite & (step < 1.1754944e-38) & (step > 0.0), 0.0, rest)
-    return rest.bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
+    return f.with_sign(core, rest, x)
 
 
 def quotient(core: Core, a: Value, b: Value) -> Value:
@@ -180,14 +170,10 @@ def _integer_power(core: Core, base: Value, exponent: Value) -> Value:
 
 
 def _inverse_sinh(core: Core, x: Value) -> Value:
-    """Of x >= 0: log(x + sqrt(x^2 + 1)), in the form that keeps small x."""
-    near = f.log1p(core, x + x * x / (f.square_root(core, x * x + 1.0) + 1.0))
-    return core.select(x > 1e9, f.log_e(core, x) + log(2.0), near)
-
-
-def _odd(core: Core, x: Value, function: Callable[[Value], Value]) -> Value:
-    """An odd function by its values at |x|."""
-    return function(core.magnitude(x)).bitwise("or.s", x.bitwise("and.s", core.bits(SIGN, "f")))
+    """log(|x| + sqrt(x^2 + 1)), in the form that keeps small x, with the sign of x."""
+    size = core.magnitude(x)
+    near = f.log1p(core, size + size * size / (f.square_root(core, size * size + 1.0) + 1.0))
+    return f.with_sign(core, core.select(size > 1e9, f.log_e(core, size) + log(2.0), near), x)
 
 
 FLOATING: dict[str, Callable[..., Value]] = {
@@ -195,13 +181,13 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "acos": lambda core, x: pi / 2 - f.arc_sine(core, x),
     "acosh": lambda core, x: f.log_e(core, x + f.square_root(core, x * x - 1.0)),
     "asin": f.arc_sine,
-    "asinh": lambda core, x: _odd(core, x, lambda y: _inverse_sinh(core, y)),
+    "asinh": _inverse_sinh,
     "atan": f.arc_tangent,
     "atan2": f.arc_tangent_of_point,
     "atanh": lambda core, x: f.log1p(core, x * 2.0 / (1.0 - x)) * 0.5,
     "ceil": f.ceil,
     "clamp": _clamp,
-    "copysign": _copysign,
+    "copysign": lambda core, x, y: f.with_sign(core, core.magnitude(x), y),
     "cos": lambda core, x: f.sine(core, x, 1),
     "cosh": lambda core, x: (f.exp(core, x) + f.exp(core, -x)) * 0.5,
     "div_floor": _div_floor,
@@ -212,8 +198,8 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "exp2": lambda core, x: f.exp(core, x * log(2.0)),
     "expm1": f.expm1,
     "floor": f.floor,
-    "fmax": _number(maximum),
-    "fmin": _number(minimum),
+    "fmax": extreme(True, number=True),
+    "fmin": extreme(False, number=True),
     "fmod": _fmod,
     "gelu_tanh_gradient": _gelu_tanh_gradient,
     "heaviside": _heaviside,

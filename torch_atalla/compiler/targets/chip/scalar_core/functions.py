@@ -47,9 +47,25 @@ def round_even(core: Core, x: Value) -> Value:
     return keep_zero_sign(core, core.select(small, (x + magic) - magic, x), x)
 
 
+def sign_of(core: Core, x: Value) -> Value:
+    """The bit alone."""
+    return x.bitwise("and.s", core.bits(SIGN, "f"))
+
+
+def with_sign(core: Core, size: Value, x: Value) -> Value:
+    """size >= 0 with the sign of x."""
+    return size.bitwise("or.s", sign_of(core, x))
+
+
+def odd(core: Core, x: Value, size: Value) -> Value:
+    """An odd function of x whose magnitude is `size`. Of a NaN: x."""
+    sign = sign_of(core, x)
+    return core.select(core.is_nan(x), x, size.bitwise("or.s", sign))
+
+
 def keep_zero_sign(core: Core, result: Value, x: Value) -> Value:
     """A result of 0 takes the sign of x."""
-    sign = x.bitwise("and.s", core.bits(SIGN, "f"))
+    sign = sign_of(core, x)
     return core.select(core.nonzero(result), result, sign)
 
 
@@ -106,11 +122,8 @@ def expm1(core: Core, x: Value) -> Value:
 
 def tanh(core: Core, x: Value) -> Value:
     """sign(x) (1 - e) / (1 + e) with e = exp(-2 |x|), by expm1 so that small x keep their digits."""
-    size = core.magnitude(x)
-    e = expm1(core, size * -2.0)
-    result = -e / (e + 2.0)
-    sign = x.bitwise("and.s", core.bits(SIGN, "f"))
-    return core.select(core.is_nan(x), x, result.bitwise("or.s", sign))
+    e = expm1(core, core.magnitude(x) * -2.0)
+    return odd(core, x, -e / (e + 2.0))
 
 
 def sigmoid(core: Core, x: Value) -> Value:
@@ -142,9 +155,7 @@ def erf(core: Core, x: Value) -> Value:
     far = 1.0 - p * exp(core, -(size * size))
     square = size * size
     near = size * polynomial(core, square, 2 / 3 / pi**0.5 / 14 * -1, 1 / 5 / pi**0.5, -2 / 3 / pi**0.5, 2 / pi**0.5)
-    result = core.select(size < 0.3, near, far)
-    sign = x.bitwise("and.s", core.bits(SIGN, "f"))
-    return core.select(core.is_nan(x), x, result.bitwise("or.s", sign))
+    return odd(core, x, core.select(size < 0.3, near, far))
 
 
 def arc_tangent(core: Core, x: Value) -> Value:
@@ -157,9 +168,7 @@ def arc_tangent(core: Core, x: Value) -> Value:
     square = r * r
     value = r + r * square * polynomial(core, square, 1 / 13, -1 / 11, 1 / 9, -1 / 7, 1 / 5, -1 / 3)
     value = core.select(middle, value + pi / 4, value)
-    value = core.select(far, pi / 2 - value, value)
-    sign = x.bitwise("and.s", core.bits(SIGN, "f"))
-    return core.select(core.is_nan(x), x, value.bitwise("or.s", sign))
+    return odd(core, x, core.select(far, pi / 2 - value, value))
 
 
 def arc_tangent_of_point(core: Core, y: Value, x: Value) -> Value:
@@ -172,8 +181,7 @@ def arc_tangent_of_point(core: Core, y: Value, x: Value) -> Value:
     angle = arc_tangent(core, ratio)
     angle = core.select(swap, pi / 2 - angle, angle)
     angle = core.select(core.wrap(core.b.s("srli.s", x.reg, 31), "b"), pi - angle, angle)
-    signed = angle.bitwise("or.s", y.bitwise("and.s", core.bits(SIGN, "f")))
-    return core.select(core.unordered(x, y), core.bits(0x7FC00000, "f"), signed)
+    return core.select(core.unordered(x, y), core.bits(0x7FC00000, "f"), with_sign(core, angle, y))
 
 
 def arc_sine(core: Core, x: Value) -> Value:
@@ -196,3 +204,7 @@ def power(core: Core, x: Value, y: Value) -> Value:
 
 def square_root(core: Core, x: Value) -> Value:
     return core.new("sqrt.bf", "f", x)
+
+
+def inverse_root(core: Core, x: Value) -> Value:
+    return core.new("rcp.bf", "f", square_root(core, x))

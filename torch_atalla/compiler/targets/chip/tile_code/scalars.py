@@ -8,6 +8,7 @@ from typing import Any
 
 from ....tile.ir import Op
 from ..scalar_core import functions
+from ..scalar_core.formula_functions import FLOATING
 from ..scalar_core.values import Core, Value
 from .values import Scalar, Wide
 
@@ -187,23 +188,12 @@ def _compare_floats(core: Core, op: Op, a: Any, b: Any) -> Any:
     return found[predicate]()
 
 
-def _extreme(greater: bool, numbers: bool) -> Callable[..., Any]:
-    """numbers: of a number and a NaN, the number."""
-
-    def apply(core: Core, op: Op, a: Any, b: Any) -> Any:
-        x, y = core.value(a, "f"), core.value(b, "f")
-        better = y > x if greater else y < x
-        return core.select(better | core.is_nan(x if numbers else y), y, x)
-
-    return apply
-
-
 def _float(name: str) -> Callable[..., Any]:
     return lambda core, op, a, b: core.arithmetic(name, core.value(a, "f"), core.value(b, "f"))
 
 
-def _function(function: Callable[[Core, Value], Value]) -> Callable[..., Any]:
-    return lambda core, op, x: function(core, core.value(x, "f"))
+def _function(function: Callable[..., Value]) -> Callable[..., Any]:
+    return lambda core, op, *given: function(core, *(core.value(x, "f") for x in given))
 
 
 def _same(core: Core, op: Op, x: Any) -> Any:
@@ -287,23 +277,17 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "arith.mulf": _float("mul"),
     "arith.divf": lambda core, op, a, b: core.divide(core.value(a, "f"), core.value(b, "f")),
     "arith.negf": lambda core, op, x: -core.value(x, "f"),
-    "arith.maxnumf": _extreme(True, True),
-    "arith.minnumf": _extreme(False, True),
-    "arith.maximumf": _extreme(True, False),
-    "arith.minimumf": _extreme(False, False),
-    "math.absf": lambda core, op, x: core.magnitude(core.value(x, "f")),
+    "arith.maxnumf": _function(FLOATING["fmax"]),
+    "arith.minnumf": _function(FLOATING["fmin"]),
+    "arith.maximumf": _function(FLOATING["maximum"]),
+    "arith.minimumf": _function(FLOATING["minimum"]),
+    "math.absf": _function(FLOATING["abs"]),
     "math.absi": lambda core, op, x: abs(x) if isinstance(x, int) else core.magnitude(x),
-    "math.exp": _function(functions.exp),
-    "math.exp2": _function(lambda core, x: functions.exp(core, x * functions.LN2)),
-    "math.log": _function(functions.log_e),
-    "math.log2": _function(lambda core, x: functions.log_e(core, x) * (1 / functions.LN2)),
-    "math.sqrt": _function(functions.square_root),
-    "math.rsqrt": _function(lambda core, x: core.new("rcp.bf", "f", functions.square_root(core, x))),
-    "math.sin": _function(functions.sine),
-    "math.cos": _function(lambda core, x: functions.sine(core, x, 1)),
-    "math.floor": _function(functions.floor),
-    "math.ceil": _function(functions.ceil),
-    "math.erf": _function(functions.erf),
+    **{
+        f"math.{name}": _function(FLOATING[name])
+        for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "floor", "ceil", "erf")
+    },
+    "math.rsqrt": _function(functions.inverse_root),
     "math.fma": lambda core, op, a, b, c: core.value(a, "f") * core.value(b, "f") + core.value(c, "f"),
     "tt.precise_sqrt": _function(functions.square_root),
     "tt.precise_divf": lambda core, op, a, b: core.divide(core.value(a, "f"), core.value(b, "f")),

@@ -11,9 +11,9 @@ from torch_atalla.isa.geometry import LANES
 
 from .....tile.ir import Op
 from ...kernels.common import FARTHEST, any_nan, keep_nans, take_extreme
+from ...scalar_core import formula_functions
 from ...scalar_core.values import Value
 from ...vir import V0, Builder, Reg
-from .. import scalars
 from ..generator import Generator, rule
 from ..sweep import At, Group, Request, request
 from ..values import Buffer, Uniform, extent
@@ -120,7 +120,7 @@ def _to_scalar(g: Generator, x: Any, want: Request, lane: int | None, how: Reduc
         found = how.across(g, best[0], min(lanes, LANES))
         value = core.wrap(b.s("vmov.vts", found, 0), "f")
         best.clear()
-        total.set(scalars._extreme(how.kind == "max", not how.keeps_nans)(core, None, total, value))
+        total.set(formula_functions.extreme(how.kind == "max", number=not how.keeps_nans)(core, total, value))
 
     g.sweep(rows, -(-lanes // LANES), one, count, end)
     return total
