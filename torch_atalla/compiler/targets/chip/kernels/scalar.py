@@ -65,7 +65,7 @@ def build_gather(variant: Gather) -> Builder:
     with b.walk(p["count"], (p["index"], p["index_step"]), (p["out"], p["out_row"])) as (index, out):
         given = row = b.s("lw.s", 0, index)
         if variant.wide:
-            check_high_word(b, given, index)
+            check_high_word(b, given, b.s("lw.s", 4, index))
         if variant.wraps:
             row = b.s("add.s", given, b.s("and.s", b.s("srai.s", given, 31), p["table_rows"]))
         inside = b.s("sltu.s", row, p["table_rows"])
@@ -93,9 +93,8 @@ def build_gather(variant: Gather) -> Builder:
     return b
 
 
-def check_high_word(b: Builder, low: Reg, place: Reg) -> None:
+def check_high_word(b: Builder, low: Reg, high: Reg) -> None:
     """Stops the program unless a 64-bit integer is its lower word, sign-extended."""
-    high = b.s("lw.s", 4, place)
     with b.unless("beq.s", high, b.s("srai.s", low, 31)):
         fault(b, c_abi.ATALLA_ISA_FAULT_INTEGER, low, high)
 

@@ -16,12 +16,12 @@ def count(c: Context) -> None:
     core = c.core
     (starts,), (x,) = c.outputs, c.inputs
     number, found = core.variable(0), core.variable(0)
-    with x.each(range(x.rank), [x]) as (place,):
+    with x.each() as (element,):
         with core.when((number & core.bits((1 << BLOCK_BITS) - 1)).equals(0)):
-            starts.store(starts.at(starts.start, 0, number.shifted("srl.s", BLOCK_BITS)), found)
-        found.set(found + core.convert(core.nonzero(x.load(place)), "i"))
+            starts[number.shifted("srl.s", BLOCK_BITS)].store(found)
+        found.set(found + core.convert(core.nonzero(element.load()), "i"))
         number.set(number + 1)
-    starts.store(starts.at(starts.start, 0, starts.size(0) - 1), found)
+    starts[starts.size(0) - 1].store(found)
 
 
 def nonzero(c: Context) -> None:
@@ -30,11 +30,11 @@ def nonzero(c: Context) -> None:
     (out,), (x, _) = c.outputs, c.inputs
     number = core.variable(0)
     with positions(x) as here:
-        with core.when(core.nonzero(x.load(x.element(here)))):
+        with core.when(core.nonzero(x[here].load())):
             with core.when(number < out.size(0)):
-                row = out.at(out.start, 0, number)
+                row = out[number]
                 for dim, index in enumerate(here):
-                    out.store(out.at(row, 1, dim), index)
+                    row[dim].store(index)
             number.set(number + 1)
 
 
@@ -43,11 +43,11 @@ def masked_scatter(c: Context) -> None:
     core = c.core
     (out,), (source, mask, _) = c.outputs, c.inputs
     number = core.variable(0)
-    with out.each(range(out.rank), [out, mask]) as (target, place):
-        with core.when(core.nonzero(mask.load(place))):
+    with out.each(out, mask) as (target, element):
+        with core.when(core.nonzero(element.load())):
             inside = core.new("sltu.s", "b", number, source.size(0))
             core.fault_unless(inside, c_abi.ATALLA_ISA_FAULT_INDEX, number, source.size(0))
-            out.copy_element(target, source.at(source.start, 0, number))
+            target.copy(source[number])
             number.set(number + 1)
 
 

@@ -14,12 +14,12 @@ from .values import Value
 
 def _clear(c: Context, x: Tensor) -> None:
     zero = c.core.constant(0, x.kind)
-    with x.each(range(x.rank), [x]) as (place,):
-        x.store(place, zero)
+    with x.each() as (element,):
+        element.store(zero)
 
 
-def _add(c: Context, x: Tensor, place: Value, value: Value) -> None:
-    x.store(place, x.load(place) + value)
+def _add(element: Tensor, value: Value) -> None:
+    element.store(element.load() + value)
 
 
 def pool_scatter(c: Context) -> None:
@@ -34,21 +34,21 @@ def pool_scatter(c: Context) -> None:
         out.stride(2).equals(area * step) | out.size(2).equals(1)
     )
     count = area * out.size(2)
-    with x.each([0, 1], [out, x, indices]) as (plane, values, numbers):
-        with x.each(SPATIAL, {x: values, indices: numbers}) as (place, number):
-            index = indices.load(number).as_kind("i")
+    with x.over([0, 1], out, x, indices) as (plane, values, numbers):
+        with values.each(values, numbers) as (element, number):
+            index = number.load().as_kind("i")
             core.fault_unless(within(core, index, count))
-            target = core.variable(plane + index * step)
+            place = core.variable(plane.start + index * step)
             with core.when(~even):
                 row = core.divide(index, width)
                 depth = core.divide(row, height)
                 column, line = index - row * width, row - depth * height
-                target.set(out.at(out.at(out.at(plane, 2, depth), 3, line), 4, column))
-            value = x.load(place)
+                place.set(plane[depth, line, column].start)
+            target, value = out.moved_to(place), element.load()
             if c.parameter("add"):
-                _add(c, out, target, value)
+                _add(target, value)
             else:
-                out.store(target, value)
+                target.store(value)
 
 
 def pool_average_backward(c: Context, adaptive: bool) -> None:
@@ -56,22 +56,19 @@ def pool_average_backward(c: Context, adaptive: bool) -> None:
     (grad,), (x,) = c.outputs, c.inputs
     _clear(c, grad)
     with positions(x) as (n, channel, *here):
-        firsts, lengths = windows(c, adaptive, grad, x, here)
-        plane = grad.at(grad.at(grad.start, 0, n), 1, channel)
+        window = windows(c, adaptive, grad, x, here)
+        plane = grad[n, channel]
         begins, counts = [], []
-        for first, length, dim in zip(firsts, lengths, SPATIAL):
+        for (first, length), dim in zip(window, SPATIAL):
             begin = core.select(first < 0, 0, first)
             end, size = first + length, grad.size(dim)
             begins.append(begin)
             counts.append(core.select(end < size, end, size) - begin)
         seen = counts[0] * counts[1] * counts[2]
-        count = divisor(c, adaptive, grad, firsts, lengths, seen)
-        share = x.load(x.element([n, channel, *here])) / core.convert(count, "f")
+        count = divisor(c, adaptive, grad, window, seen)
+        share = x[n, channel, *here].load() / core.convert(count, "f")
         with core.range(counts[0]) as i, core.range(counts[1]) as j, core.range(counts[2]) as k:
-            place = plane
-            for dim, begin, number in zip(SPATIAL, begins, (i, j, k)):
-                place = grad.at(place, dim, begin + number)
-            _add(c, grad, place, share)
+            _add(plane[[begin + number for begin, number in zip(begins, (i, j, k))]], share)
 
 
 def pad_backward(c: Context, kind: str) -> None:
@@ -80,7 +77,7 @@ def pad_backward(c: Context, kind: str) -> None:
     _clear(c, grad)
     with positions(x) as here:
         there = [source(c, grad, dim, index) for dim, index in enumerate(here)]
-        _add(c, grad, grad.element(there), x.load(x.element(here)))
+        _add(grad[there], x[here].load())
 
 
 ROUTINES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from typing import Any
 
 import torch
 
@@ -18,6 +17,7 @@ from .routine import Context
 from .values import Value
 
 SPATIAL = (2, 3, 4)
+Taps = tuple[list[list[int]], list[list[float]]]  # of places of the result: places of the input, and weights
 
 
 def resample(c: Context, kind: str) -> None:
@@ -27,17 +27,14 @@ def resample(c: Context, kind: str) -> None:
     first = out.rank - 3
     tables = [taps(c.launch, kind, first, k) for k in range(3)]
     with positions(out) as here:
-        target = out.element(here)
-        start = x.start
-        for dim in range(first):
-            start = x.at(start, dim, here[dim])
+        target, start = out[here], x[here[:first]]
         if all(len(places[0]) == 1 and weights[0] == [1.0] for places, weights in tables):
             for k, (places, _) in enumerate(tables):
-                start = x.at(start, first + k, _picked(c, here[first + k], [p[0] for p in places]))
-            out.copy_element(target, start)
+                start = start[_picked(c, here[first + k], [p[0] for p in places])]
+            target.copy(start)
             return
         if out.kind != "f":
-            out.store(target, _fixed_point(c, start, tables, here))
+            target.store(_fixed_point(c, start, tables, here))
             return
         options = []
         for k, (places, weights) in enumerate(tables):
@@ -53,39 +50,39 @@ def resample(c: Context, kind: str) -> None:
         total = core.constant(0.0, "f")
         for chosen in product(*options):
             place, weight = start, None
-            for k, (position, share) in enumerate(chosen):
-                place = x.at(place, first + k, position)
+            for position, share in chosen:
+                place = place[position]
                 if share is not None:
                     weight = share if weight is None else weight * share
-            value = core.convert(x.load(place), "f")
+            value = core.convert(place.load(), "f")
             total = total + (value if weight is None else value * weight)
-        out.store(target, total)
+        target.store(total)
 
 
-def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], list[list[float]]]], here: Any) -> Value:
+def _fixed_point(c: Context, start: Tensor, tables: list[Taps], here: list[Value]) -> Value:
     """As upstream has it for 8-bit images: integer weights, and rounded after each pass: over depth, width, height.
 
-    start: the address of the element at 0, 0, 0. The largest weight has 15 bits.
+    start: all that lies at one place of the other dimensions. The largest weight has 15 bits.
     """
-    core, x = c.core, c.inputs[0]
-    first = x.rank - 3
+    core = c.core
+    first = c.inputs[0].rank - 3
     source, target = c.launch.inputs[0], c.launch.outputs[0]
     assert isinstance(source, Operand) and target is not None
     same = [a == b for a, b in zip(source.sizes[first:], target.sizes[first:])]
 
-    def passed(place: Value, dims: list[int]) -> Value:
+    def passed(place: Tensor, dims: list[int]) -> Value:
         if not dims:
-            return x.load(place)
+            return place.load()
         k, *before = dims
         index = here[first + k]
         if same[k]:
-            return passed(x.at(place, first + k, index), before)
+            return passed(place.shifted(k, index), before)
         places, weights = _joined(*tables[k])
         largest = max(map(max, weights))
         precision = next(bits for bits in range(23) if bits == 22 or 0.5 + largest * (2 << bits) >= 1 << 15)
         total = core.value((1 << precision) >> 1)
         for t in range(len(places[0])):
-            there = x.at(place, first + k, _picked(c, index, [row[t] for row in places]))
+            there = place.shifted(k, _picked(c, index, [row[t] for row in places]))
             shares = [int(w * (1 << precision) + (0.5 if w > 0 else -0.5)) for w in (row[t] for row in weights)]
             total = total + passed(there, before) * _picked(c, index, shares)
         total = total.shifted("sra.s", precision)
@@ -95,7 +92,7 @@ def _fixed_point(c: Context, start: Value, tables: list[tuple[list[list[int]], l
     return passed(start, [1, 2, 0])
 
 
-def _joined(places: list[list[int]], weights: list[list[float]]) -> tuple[list[list[int]], list[list[float]]]:
+def _joined(places: list[list[int]], weights: list[list[float]]) -> Taps:
     """Taps of one place as one, whose weight is rounded once."""
     found: list[dict[int, float]] = [{} for _ in places]
     for joined, line, shares in zip(found, places, weights):
@@ -114,54 +111,51 @@ def _picked(c: Context, index: Value, table: list[int]) -> Value:
     step = table[1] - table[0] if len(table) > 1 else 0
     if all(value == table[0] + step * i for i, value in enumerate(table)):
         return index * step + table[0]
-    words = c.constant(torch.tensor(table, dtype=torch.int32))
-    return words.load(words.at(words.start, 0, index))
+    return c.constant(torch.tensor(table, dtype=torch.int32))[index].load()
 
 
 def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None:
     if all(value == 1.0 for value in table):
         return None
     bits = torch.tensor(table, dtype=torch.float32).view(torch.int32)
-    words = c.constant(bits)
-    return words.load(words.at(words.start, 0, index)).as_kind("f")
+    return c.constant(bits)[index].load().as_kind("f")
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------------
-def windows(
-    c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Value]
-) -> tuple[list[Value], list[Value]]:
+def windows(c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Value]) -> list[tuple[Value, Value]]:
     """For each spatial dimension: the first place in x of the window at `here` of `pooled`, and its length."""
     core = c.core
+    found = []
     if adaptive:
-        firsts, lengths = [], []
-        for k, dim in enumerate(SPATIAL):
+        for index, dim in zip(here, SPATIAL):
             size, target = x.size(dim), pooled.size(dim)
-            first = core.divide(here[k] * size, target)
-            firsts.append(first)
-            lengths.append(core.divide((here[k] + 1) * size + target - 1, target) - first)
-        return firsts, lengths
-    kernel, stride, padding = ([*c.parameter(name)] for name in ("kernel", "stride", "padding"))
-    firsts = [here[k] * int(stride[k]) - int(padding[k]) for k in range(3)]
-    return firsts, [core.value(int(n)) for n in kernel]
+            first = core.divide(index * size, target)
+            found.append((first, core.divide((index + 1) * size + target - 1, target) - first))
+        return found
+    for index, *parameters in zip(here, *(c.parameter(name) for name in ("kernel", "stride", "padding"))):
+        kernel, stride, padding = map(int, parameters)
+        found.append((index * stride - padding, core.value(kernel)))
+    return found
 
 
 def pool(c: Context, average: bool, adaptive: bool) -> None:
     core = c.core
     out, indices = (*c.outputs, None)[:2]
     x = c.inputs[0]
+    kind = out.kind
     dilated = "dilation" in c.launch.contract.parameters
+    steps = [int(d) for d in c.parameter("dilation")] if dilated else [1, 1, 1]
     with positions(out) as (n, channel, *here):
-        firsts, lengths = windows(c, adaptive, x, out, here)
-        steps = [int(d) for d in c.parameter("dilation")] if dilated else [1, 1, 1]
-        plane = x.at(x.at(x.start, 0, n), 1, channel)
-        kind = out.kind
+        window = windows(c, adaptive, x, out, here)
+        plane = x[n, channel]
         total = core.variable(core.constant(0, kind) if average else lowest(core, kind))
         best, seen = core.variable(-1), core.variable(0)
-        with core.range(lengths[0]) as i, core.range(lengths[1]) as j, core.range(lengths[2]) as k:
-            d, h, w = (first + number * step for first, number, step in zip(firsts, (i, j, k), steps))
+        (_, depth), (_, height), (_, width) = window
+        with core.range(depth) as i, core.range(height) as j, core.range(width) as k:
+            d, h, w = (first + number * step for (first, _), number, step in zip(window, (i, j, k), steps))
             inside = within(core, d, x.size(2)) & within(core, h, x.size(3)) & within(core, w, x.size(4))
             with core.when(inside):
-                value = x.load(x.at(x.at(x.at(plane, 2, d), 3, h), 4, w))
+                value = plane[d, h, w].load()
                 if average:
                     total.set(total + value)
                     seen.set(seen + 1)
@@ -172,17 +166,17 @@ def pool(c: Context, average: bool, adaptive: bool) -> None:
                     with core.when(better):
                         total.set(value)
                         best.set((d * x.size(3) + h) * x.size(4) + w)
-        target = out.element([n, channel, *here])
+        target = out[n, channel, *here]
         if average:
-            count = divisor(c, adaptive, x, firsts, lengths, seen)
-            out.store(target, core.divide(total, core.convert(count, kind)))
+            count = divisor(c, adaptive, x, window, seen)
+            target.store(core.divide(total, core.convert(count, kind)))
         else:
-            out.store(target, total)
+            target.store(total)
         if indices is not None and not average:
-            indices.store(indices.element([n, channel, *here]), best)
+            indices[n, channel, *here].store(best)
 
 
-def divisor(c: Context, adaptive: bool, x: Tensor, firsts: list[Value], lengths: list[Value], seen: Value) -> Value:
+def divisor(c: Context, adaptive: bool, x: Tensor, window: list[tuple[Value, Value]], seen: Value) -> Value:
     """Of the sum of a window; seen: how many of its places are in x."""
     core = c.core
     if adaptive:
@@ -193,10 +187,9 @@ def divisor(c: Context, adaptive: bool, x: Tensor, firsts: list[Value], lengths:
         return seen
     # Windows end with the padding: what lies behind it does not count.
     total = core.value(1)
-    for k, dim in enumerate(SPATIAL):
-        end = firsts[k] + lengths[k]
-        limit = x.size(dim) + int(c.parameter("padding")[k])
-        total = total * (core.select(end < limit, end, limit) - firsts[k])
+    for (first, length), dim, padding in zip(window, SPATIAL, c.parameter("padding")):
+        end, limit = first + length, x.size(dim) + int(padding)
+        total = total * (core.select(end < limit, end, limit) - first)
     return total
 
 

@@ -25,90 +25,62 @@ def index_select(c: Context) -> None:
     (out,), (x, index) = c.outputs, c.inputs
     dim = c.parameter("dim")
     if x.rank == 0:
-        checked(c, index.load(index.start), c.core.value(1), wraps=False)
-        out.copy_element(out.start, x.start)
+        checked(c, index.load(), c.core.value(1), wraps=False)
+        out.copy(x)
         return
     line = c.core.variable(out.start)
-    with index.each([0], [index]) as (numbers,):
-        position = checked(c, index.load(numbers), x.size(dim), wraps=False)
-        others = [d for d in range(out.rank) if d != dim]
-        with out.each(others, {out: line, x: x.at(x.start, dim, position)}) as (target, source):
-            out.copy_element(target, source)
+    with index.each() as (number,):
+        position = checked(c, number.load(), x.size(dim), wraps=False)
+        with out.lines(dim, out.moved_to(line), x.shifted(dim, position)) as (target, source):
+            target.copy(source)
         line.set(line + out.stride(dim))
 
 
 def gather(c: Context) -> None:
     (out,), (x, index) = c.outputs, c.inputs
-    dim = c.parameter("dim")
-    others = [d for d in range(out.rank) if d != dim]
-    with out.each(others, [out, index, x]) as (target, numbers, line):
-        with out.each([dim], {out: target, index: numbers}) as (o, i):
-            position = checked(c, index.load(i), x.size(dim), wraps=False)
-            out.copy_element(o, x.at(line, dim, position))
+    with out.lines(c.parameter("dim"), out, index, x) as (target, numbers, line):
+        with target.each(target, numbers) as (result, number):
+            result.copy(line[checked(c, number.load(), line.size(0), wraps=False)])
 
 
 def index(c: Context) -> None:
     """out [first..., shape..., rest...] = x [first..., indices..., rest...]."""
     (out,), (x, *given) = c.outputs, c.inputs
-    walk(c, out, x, given, True, lambda o, p: out.copy_element(o, p))
+    walk(c, out, x, given, True, lambda target, source: target.copy(source))
 
 
 def walk(
-    c: Context, dense: Tensor, x: Tensor, given: list[Tensor], wraps: bool, move: Callable[[Value, Value], None]
+    c: Context, dense: Tensor, x: Tensor, given: list[Tensor], wraps: bool, move: Callable[[Tensor, Tensor], None]
 ) -> None:
     """Passes over the elements of `dense`, which has the index operands' shape where x has the indexed dimensions:
-    move(place in dense, place in x)."""
+    move(element of dense, element of x)."""
     first, count = c.parameter("first_dim"), c.parameter("count")
-    indices = given[:count]
-    shape = indices[0].rank
-    shaped = [first + d for d in range(shape)]
-    others = [(d, d if d < first else d - shape + count) for d in range(dense.rank) if d not in shaped]
-    core = c.core
-
-    def level(number: int, place: Value, numbers: list[Value]) -> None:
-        """The dimensions of the indices, then the others."""
-        if number == shape:
-            start = x.start
-            for k, (operand, where) in enumerate(zip(indices, numbers)):
-                position = checked(c, operand.load(where), x.size(first + k), wraps)
-                start = x.at(start, first + k, position)
-            inner(0, place, start)
-            return
-        mine = [core.variable(place), *map(core.variable, numbers)]
-        with dense.loop(first + number):
-            level(number + 1, mine[0], mine[1:])
-            for variable, step in zip(mine, [dense.stride(first + number), *(i.stride(number) for i in indices)]):
-                core.b.emit("add.s", variable.reg, variable.reg, step.reg)
-
-    def inner(number: int, place: Value, source: Value) -> None:
-        if number == len(others):
-            move(place, source)
-            return
-        in_dense, in_x = others[number]
-        mine = core.variable(place), core.variable(source)
-        with dense.loop(in_dense):
-            inner(number + 1, *mine)
-            for variable, step in zip(mine, (dense.stride(in_dense), x.stride(in_x))):
-                core.b.emit("add.s", variable.reg, variable.reg, step.reg)
-
-    level(0, dense.start, [i.start for i in indices])
+    shape = given[0].rank
+    shaped = range(first, first + shape)
+    dense = dense.permuted([*shaped, *(d for d in range(dense.rank) if d not in shaped)])
+    with dense.over(range(shape), dense, *given[:count]) as (block, *numbers):
+        source = x
+        for number in numbers:
+            source = source.select(first, checked(c, number.load(), source.size(first), wraps))
+        with block.each(block, source) as (element, there):
+            move(element, there)
 
 
-def combined(c: Context, out: Tensor, place: Value, value: Value, combine: str) -> None:
+def combined(c: Context, target: Tensor, value: Value, combine: str) -> None:
     """Stores a value into an element by `combine` of the kernels' contracts."""
-    kind = "i" if out.kind == "b" else out.kind
+    kind = "i" if target.kind == "b" else target.kind
     value = c.core.convert(value, kind)
     if combine == "assign":
-        out.store(place, value)
+        target.store(value)
         return
-    old = c.core.convert(out.load(place), kind)
+    old = c.core.convert(target.load(), kind)
     result = {
         "add": lambda: old + value,
         "multiply": lambda: old * value,
         "maximum": lambda: maximum(c.core, old, value),
         "minimum": lambda: minimum(c.core, old, value),
     }[combine]()
-    out.store(place, result)
+    target.store(result)
 
 
 def index_put(c: Context) -> None:
@@ -116,38 +88,24 @@ def index_put(c: Context) -> None:
     given = [x for x in given if isinstance(x, Tensor)]
     combine, factor = c.parameter("combine"), c.parameter("scale") if c.parameter("scaled") else None
 
-    def move(place: Value, target: Value) -> None:
+    def move(element: Tensor, target: Tensor) -> None:
         if combine == "assign" and factor is None and source.form.dtype == out.form.dtype:
-            out.copy_element(target, place)
+            target.copy(element)
             return
-        value = source.load(place)
-        combined(c, out, target, value if factor is None else value * factor, combine)
+        value = element.load()
+        combined(c, target, value if factor is None else value * factor, combine)
 
     walk(c, source, out, given, c.parameter("wrap_negative"), move)
 
 
 def scatter(c: Context) -> None:
+    """In row-major order: the last of equal places stays."""
     (out,), (source, index) = c.outputs, c.inputs
     dim, combine = c.parameter("dim"), c.parameter("combine")
-    # In row-major order: the last of equal places stays.
-    core = c.core
-
-    def level(number: int, target: Value, numbers: Value, place: Value | None) -> None:
-        if number == index.rank:
-            position = checked(c, index.load(numbers), out.size(dim), wraps=False)
-            value = source if isinstance(source, Value) else source.load(place)  # type: ignore[arg-type]
-            combined(c, out, out.at(target, dim, position), value, combine)
-            return
-        tensors = [(out, target), (index, numbers), (source, place)]
-        moving = [(x, core.variable(p)) for x, p in tensors if isinstance(x, Tensor) and p is not None]
-        with index.loop(number):
-            at = dict((id(x), p) for x, p in moving)
-            level(number + 1, at[id(out)], at[id(index)], at.get(id(source)))
-            for x, p in moving:
-                if not (x is out and number == dim):
-                    core.b.emit("add.s", p.reg, p.reg, x.stride(number).reg)
-
-    level(0, out.start, index.start, source.start if isinstance(source, Tensor) else None)
+    with index.each(out.fixed(dim), index, source) as (line, number, value):
+        position = checked(c, number.load(), out.size(dim), wraps=False)
+        given = value if isinstance(value, Value) else value.load()
+        combined(c, out.moved_to(line.start).shifted(dim, position), given, combine)
 
 
 def embedding_bag(c: Context) -> None:
@@ -157,27 +115,31 @@ def embedding_bag(c: Context) -> None:
     table, indices, offsets, scale = (*c.inputs, None)[:4]
     mode, padding = c.parameter("mode"), c.parameter("padding_index")
     bag = core.variable(0)
-    with out.each([0], {out: out.start, offsets: offsets.start}) as (row, offset):
-        begin = core.variable(offsets.load(offset).as_kind("i"))
+    with out.over([0], out, offsets) as (row, offset):
+
+        def following() -> Value:
+            return offsets.moved_to(offset.start).shifted(0, 1).load().as_kind("i")
+
+        begin = core.variable(offset.load().as_kind("i"))
         end = core.variable(indices.size(0))
         is_last = bag.equals(out.size(0) - 1)
         if c.parameter("has_end"):
-            end.set(offsets.load(offset + offsets.stride(0)).as_kind("i"))
+            end.set(following())
         else:
             with core.when(~is_last):
-                end.set(offsets.load(offset + offsets.stride(0)).as_kind("i"))
+                end.set(following())
         right = ~((begin < 0) | (end < begin) | (end > indices.size(0)))
         core.fault_unless(right, c_abi.ATALLA_ISA_FAULT_ELEMENT)
         column = core.variable(0)
-        with out.each([1], {out: row}) as (target,):
+        with row.each() as (target,):
             total, seen, best = core.variable(0.0, "f"), core.variable(0), core.variable(-1)
             with core.range(end - begin) as k:
                 number = begin + k
-                raw = indices.load(indices.at(indices.start, 0, number)).as_kind("i")
+                raw = indices[number].load().as_kind("i")
                 position = checked(c, raw, table.size(0), wraps=False)
-                value = table.load(table.element([position, column]))
+                value = table[position, column].load()
                 if scale is not None:
-                    value = value * scale.load(scale.at(scale.start, 0, number))
+                    value = value * scale[number].load()
                 counts = ~position.equals(padding) if padding >= 0 else core.bits(1, "b")
                 if mode == "max":
                     better = counts & (seen.equals(0) | (value > total) | core.is_nan(value))
@@ -188,15 +150,15 @@ def embedding_bag(c: Context) -> None:
                     total.set(core.select(counts, total + value, total))
                 seen.set(seen + core.convert(counts, "i"))
                 if bag_of is not None:
-                    bag_of.store(bag_of.at(bag_of.start, 0, number), bag)
+                    bag_of[number].store(bag)
             result = total
             if mode == "mean":
                 result = total / core.convert(maximum(core, seen, core.bits(1)), "f")
-            out.store(target, result)
-            if max_index is not None:  # 0 for a bag without elements
-                max_index.store(max_index.element([bag, column]), core.select(best < 0, 0, best))
+            target.store(result)
+            if max_index is not None and mode == "max":  # 0 for a bag without elements
+                max_index[bag, column].store(core.select(best < 0, 0, best))
             if bag_size is not None:
-                bag_size.store(bag_size.at(bag_size.start, 0, bag), seen)
+                bag_size[bag].store(seen)
             column.set(column + 1)
         bag.set(bag + 1)
 
@@ -204,10 +166,10 @@ def embedding_bag(c: Context) -> None:
 def repeat_interleave(c: Context) -> None:
     (out,), (ends,) = c.outputs, c.inputs
     number, group = c.core.variable(0), c.core.variable(0)
-    with ends.each([0], [ends]) as (place,):
-        end = ends.load(place).as_kind("i")
+    with ends.each() as (place,):
+        end = place.load().as_kind("i")
         with c.core.repeat_while(lambda: number < end):
-            out.store(out.at(out.start, 0, number), group)
+            out[number].store(group)
             number.set(number + 1)
         group.set(group + 1)
 

@@ -9,7 +9,6 @@ from math import log
 
 from . import functions as f
 from .formula_functions import maximum
-from .memory import Tensor
 from .routine import Context
 from .values import Core, Value
 
@@ -21,11 +20,7 @@ Rule = Callable[[Value, Value, list[State]], tuple[Value, list[State]]]
 def _single(c: Context, number: int, absent: float) -> Value:
     """The value of a one-element operand."""
     given = c.inputs[number] if number < len(c.inputs) else None
-    return c.core.constant(absent, "f") if given is None else c.core.convert(c.read(given, _start(given), "f"), "f")
-
-
-def _start(given: Tensor | Value) -> Value | None:
-    return given.start if isinstance(given, Tensor) else None
+    return c.core.constant(absent, "f") if given is None else c.read(given, "f")
 
 
 def _raised(core: Core, base: float, step: Value) -> Value:
@@ -36,27 +31,22 @@ def _raised(core: Core, base: float, step: Value) -> Value:
 def optimizer(c: Context, rule: Callable[[Context, Value], Rule]) -> None:
     """One step in place; nothing where an infinity was found."""
     core = c.core
-    parameter, gradient, *states = c.outputs
     rate, scale = _single(c, 1, float(c.parameter("learning_rate"))), c.inputs[2]
-    tensors = [x for x in (parameter, gradient, *states) if x is not None]
     found = _single(c, 3, 0.0)
     with core.when(~core.nonzero(found)):
         factor = None if scale is None else core.constant(1.0, "f") / _single(c, 2, 1.0)
         step = rule(c, rate)
-        with parameter.each(range(parameter.rank), tensors) as places:
-            here = dict(zip(map(id, tensors), places))
-            old = parameter.load(here[id(parameter)])
-            slope = gradient.load(here[id(gradient)])
+        with c.outputs[0].each(*c.outputs) as (parameter, gradient, *states):
+            old, slope = parameter.load(), gradient.load()
             if factor is not None:
                 slope = slope * factor
-                gradient.store(here[id(gradient)], slope)
+                gradient.store(slope)
             slope = -slope if c.parameter("maximize") else slope
-            held = [x.load(here[id(x)]) if x is not None else None for x in states]
-            new, kept = step(old, slope, held)
-            parameter.store(here[id(parameter)], new)
+            new, kept = step(old, slope, [None if x is None else x.load() for x in states])
+            parameter.store(new)
             for state, value in zip(states, kept):
                 if state is not None and value is not None:
-                    state.store(here[id(state)], value)
+                    state.store(value)
 
 
 def _decayed(c: Context, value: Value, slope: Value) -> Value:
@@ -69,7 +59,7 @@ def _adam(c: Context, rate: Value) -> Rule:
     first, second = (float(beta) for beta in c.parameter("betas"))
     count, eps, decay = _single(c, 0, 1.0), float(c.parameter("eps")), float(c.parameter("weight_decay"))
     size = rate / _raised(core, first, count)
-    root = core.new("rcp.bf", "f", f.square_root(core, _raised(core, second, count)))
+    root = f.inverse_root(core, _raised(core, second, count))
     shrink = 1.0 - rate * decay
 
     def step(value: Value, slope: Value, held: list[State]) -> tuple[Value, list[State]]:

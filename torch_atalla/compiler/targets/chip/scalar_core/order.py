@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from ..kernels.pointwise import Unsupported
 from .memory import Tensor
-from .reductions import lines
 from .routine import Context
 from .values import SIGN, Value
 
@@ -32,17 +31,17 @@ def first_of(c: Context, better: bool, a: Value, b: Value) -> Value:
 class _Order:
     """The order of a line as positions, by merging runs of 1, 2, 4 and more that are sorted already. Stable."""
 
-    def __init__(self, c: Context, x: Tensor, dim: int, descending: bool = False) -> None:
-        self.c, self.x, self.dim, self.descending = c, x, dim, descending
-        count = c.launch.reads()[0].sizes[dim]
+    def __init__(self, c: Context, descending: bool = False) -> None:
+        self.c, self.descending = c, descending
+        count = c.launch.reads()[0].sizes[c.parameter("dim")]
         self.order, self.other = c.scratch(count), c.scratch(count)
 
-    def sort(self, line: Value) -> Callable[[Value], Value]:
+    def sort(self, line: Tensor) -> Callable[[Value], Value]:
         """Sorts the line. Returns how to load the position of the element that has a rank."""
-        core, order, size = self.c.core, self.order, self.x.size(self.dim)
+        core, order, size = self.c.core, self.order, line.size(0)
         source, target, width = core.variable(order.start), core.variable(self.other.start), core.variable(1)
         with core.range(size) as number:
-            order.store(order.at(source, 0, number), number)
+            order.moved_to(source)[number].store(number)
         with core.repeat_while(lambda: width < size):
             begin = core.variable(0)
             with core.repeat_while(lambda: begin < size):
@@ -54,12 +53,9 @@ class _Order:
             source.set(target)
             target.set(before)
             width.set(width + width)
-        return lambda rank: order.load(order.at(source, 0, rank))
+        return lambda rank: order.moved_to(source)[rank].load()
 
-    def key(self, line: Value, number: Value) -> Value:
-        return key(self.c, self.x.load(self.x.at(line, self.dim, number)))
-
-    def _merge(self, line: Value, source: Value, target: Value, begin: Value, middle: Value, end: Value) -> None:
+    def _merge(self, line: Tensor, source: Value, target: Value, begin: Value, middle: Value, end: Value) -> None:
         """The runs begin ... middle and middle ... end, from one buffer to the other."""
         c, core, order = self.c, self.c.core, self.order
         heads = []  # of both runs: its place, its end, the position in the line, and the key there
@@ -68,18 +64,18 @@ class _Order:
 
         def load(place: Value, last: Value, number: Value, value: Value) -> None:
             with core.when(place < last):
-                number.set(order.load(order.at(source, 0, place)))
-                value.set(self.key(line, number))
+                number.set(order.moved_to(source)[place].load())
+                value.set(key(c, line[number].load()))
 
         for head in heads:
             load(*head)
         (left, _, _, left_key), (right, _, _, right_key) = heads
-        out = core.variable(order.at(target, 0, begin))
+        out = core.variable(order.moved_to(target)[begin].start)
         with core.range(end - begin):
             takes_right = left.equals(middle) | ((right < end) & first_of(c, self.descending, right_key, left_key))
             for head, taken in zip(heads, (~takes_right, takes_right)):
                 with core.when(taken):
-                    order.store(out, head[2])
+                    order.moved_to(out).store(head[2])
                     head[0].set(head[0] + 1)
                     load(*head)
             out.set(out + order.stride(0))
@@ -87,14 +83,12 @@ class _Order:
 
 def sort(c: Context) -> None:
     """values and the input may be one only if there are no values to write."""
-    _, values, _ = _operands(c)
-    if values is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
+    if c.outputs[0] is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
         raise Unsupported("sorting in place")
-    dim = c.parameter("dim")
-    order = _Order(c, c.inputs[0], dim, c.parameter("descending"))
+    order = _Order(c, c.parameter("descending"))
     with _selection(c) as (line, write):
         position = order.sort(line)
-        with c.core.range(c.inputs[0].size(dim)) as rank:
+        with c.core.range(line.size(0)) as rank:
             write(position(rank), rank)
 
 
@@ -106,38 +100,29 @@ def kth_value(c: Context) -> None:
     _ranks(c, c.parameter("k") - 1, 1, False)
 
 
-def _operands(c: Context) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The input, values and indices."""
-    values, indices = c.outputs
-    return c.inputs[0], values, indices
-
-
 @contextmanager
-def _selection(c: Context) -> Iterator[tuple[Value, Callable[[Value, Value | int], None]]]:
-    """For each line, its place, and how to write an element: its position, and where along the outputs it goes."""
-    x, values, indices = _operands(c)
-    dim, tensors = c.parameter("dim"), [t for t in (values, indices, x) if t is not None]
-    with lines(x, dim, tensors) as places:
-        at = dict(zip(map(id, tensors), places))
+def _selection(c: Context) -> Iterator[tuple[Tensor, Callable[[Value, Value | int], None]]]:
+    """Each line, and how to write an element: its position, and where along the outputs it goes."""
+    x = c.inputs[0]
+    with x.lines(c.parameter("dim"), *c.outputs, x) as (values, indices, line):
 
         def write(number: Value, place: Value | int) -> None:
             if values is not None:
-                values.copy_element(values.at(at[id(values)], dim, place), x.at(at[id(x)], dim, number))
+                values[place].copy(line[number])
             if indices is not None:
-                indices.store(indices.at(at[id(indices)], dim, place), number)
+                indices[place].store(number)
 
-        yield at[id(x)], write
+        yield line, write
 
 
 def _ranks(c: Context, first: int, count: int, descending: bool) -> None:
     """The elements of `count` ranks, from `first` on: after sorting, or, if that takes less, by passes over the line,
     each of which finds the next element in the order."""
-    x, dim = c.inputs[0], c.parameter("dim")
-    size = c.launch.reads()[0].sizes[dim]
+    size = c.launch.reads()[0].sizes[c.parameter("dim")]
     if first + count <= 2 * size.bit_length():
         _ranks_by_passes(c, first, count, descending)
         return
-    order = _Order(c, x, dim, descending)
+    order = _Order(c, descending)
     with _selection(c) as (line, write):
         position = order.sort(line)
         with c.core.range(count) as rank:
@@ -145,13 +130,13 @@ def _ranks(c: Context, first: int, count: int, descending: bool) -> None:
 
 
 def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> None:
-    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
+    core = c.core
     with _selection(c) as (line, write):
         last_key, last = core.variable(0), core.variable(-1)  # of the element that was taken before
         with core.range(first + count) as rank:
             best_key, best, number = core.variable(0), core.variable(-1), core.variable(0)
-            with x.each([dim], {x: line}) as (place,):
-                here = key(c, x.load(place))
+            with line.each() as (element,):
+                here = key(c, element.load())
                 after = first_of(c, descending, last_key, here) | (here.equals(last_key) & (number > last))
                 wins = (last.equals(-1) | after) & (best.equals(-1) | first_of(c, descending, here, best_key))
                 with core.when(wins):
@@ -166,12 +151,12 @@ def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> No
 
 def median(c: Context) -> None:
     """The element at the middle of the stable order, of those that are no NaN; but the first NaN, if they count."""
-    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
-    order = _Order(c, x, dim)
+    core = c.core
+    order = _Order(c)
     with _selection(c) as (line, write):
-        size, are_nan = x.size(dim), core.variable(0)
-        with x.each([dim], {x: line}) as (place,):
-            value = x.load(place)
+        size, are_nan = line.size(0), core.variable(0)
+        with line.each() as (element,):
+            value = element.load()
             if value.kind == "f":
                 are_nan.set(are_nan + core.convert(core.is_nan(value), "i"))
         if c.parameter("ignore_nan"):
@@ -183,14 +168,14 @@ def median(c: Context) -> None:
 
 def mode(c: Context) -> None:
     """The smallest of the most frequent values, and its last position. A NaN equals nothing."""
-    core, x, dim = c.core, c.inputs[0], c.parameter("dim")
-    order = _Order(c, x, dim)
+    core = c.core
+    order = _Order(c)
     with _selection(c) as (line, write):
         position = order.sort(line)
         best, most, run, before = core.variable(0), core.variable(0), core.variable(0), core.variable(0)
-        with core.range(x.size(dim)) as rank:
+        with core.range(line.size(0)) as rank:
             number = position(rank)
-            value = x.load(x.at(line, dim, number))
+            value = line[number].load()
             here = key(c, value)
             same = here.equals(before)
             if value.kind == "f":
@@ -207,38 +192,32 @@ def searchsorted(c: Context) -> None:
     """By bisection."""
     core = c.core
     (out,), (rows, values, sorter) = c.outputs, (*c.inputs, None)[:3]
-    last = rows.rank - 1
-    shared = rows.rank == 1
-    dims = list(range(out.rank))
-    moving = [out, values] + ([] if shared else [rows])
-    outer = dims if shared else dims[:-1]
-    with out.each(outer, moving) as places:
-        row = rows.start if shared else places[2]
-        inner = {out: places[0], values: places[1]}
-        with out.each([] if shared else dims[-1:], inner) as (target, place):
-            wanted = values.load(place)
-            low, high = core.variable(0), core.variable(rows.size(last))
+    outer = [] if rows.rank == 1 else range(out.rank - 1)  # one line for all, or one for each
+    with out.over(outer, out, values, rows) as (targets, wanted_line, line):
+        with targets.each(targets, wanted_line) as (target, element):
+            wanted = element.load()
+            low, high = core.variable(0), core.variable(line.size(0))
             with core.repeat_while(lambda: low < high):
                 middle = (low + high).shifted("srl.s", 1)
                 position = middle
                 if sorter is not None:
-                    position = sorter.load(sorter.at(sorter.start, sorter.rank - 1, middle)).as_kind("i")
-                here = rows.load(rows.at(row, last, position))
+                    position = sorter.select(sorter.rank - 1, middle).load().as_kind("i")
+                here = line[position].load()
                 right = ~(here > wanted) if c.parameter("right") else ~(here >= wanted)
                 low.set(core.select(right, middle + 1, low))
                 high.set(core.select(right, high, middle))
-            out.store(target, low)
+            target.store(low)
 
 
 def isin(c: Context) -> None:
     core = c.core
     (out,), (elements, members) = c.outputs, c.inputs
-    with out.each(range(out.rank), [out, elements]) as (target, place):
-        value, found = elements.load(place), core.variable(0)
-        with members.each([0], [members]) as (member,):
-            found.set(found | core.convert(value.equals(members.load(member)), "i"))
+    with out.each(out, elements) as (target, element):
+        value, found = element.load(), core.variable(0)
+        with members.each() as (member,):
+            found.set(found | core.convert(value.equals(member.load()), "i"))
         result = found.as_kind("b")
-        out.store(target, ~result if c.parameter("invert") else result)
+        target.store(~result if c.parameter("invert") else result)
 
 
 def histogram(c: Context) -> None:
@@ -248,16 +227,15 @@ def histogram(c: Context) -> None:
     if not isinstance(edges, Tensor) or out.rank != 1:
         raise Unsupported(f"a histogram of {out.rank} dimensions")
     count = core.variable(edges.size(0) - 1)
-    with out.each([0], [out, edges]) as (target, edge):
-        low, high = edges.load(edge), edges.load(edge + edges.stride(0))
+    with out.each(out, edges) as (target, edge):
+        low, high = edge.load(), edges.moved_to(edge.start).shifted(0, 1).load()
         total = core.variable(0.0, "f")
-        tensors = {points: points.start} | ({weights: weights.start} if weights is not None else {})
-        with points.each([0], tensors) as places:
-            x = core.convert(points.load(places[0]), "f")
+        with points.over([0], points, weights) as (point, weight):
+            x = core.convert(point.load(), "f")
             inside = (x >= low) & ((x < high) | (count.equals(1) & x.equals(high)))
-            share = core.convert(weights.load(places[1]), "f") if weights is not None else core.constant(1.0, "f")
+            share = core.convert(weight.load(), "f") if weight is not None else core.constant(1.0, "f")
             total.set(total + core.select(inside, share, 0.0))
-        out.store(target, total)
+        target.store(total)
         count.set(count - 1)
 
 

@@ -29,7 +29,7 @@ def taken_from(place: Callable[[Context, Tensor, int, Value], Value]) -> Callabl
         (out,), (x,) = c.outputs, c.inputs
         with positions(out) as here:
             there = [place(c, x, dim, index) for dim, index in enumerate(here)]
-            out.copy_element(out.element(here), x.element(there))
+            out[here].copy(x[there])
 
     return body
 
@@ -69,11 +69,15 @@ def triangle(c: Context) -> None:
     with positions(out) as here:
         distance = here[-1] - here[-2]
         kept = distance >= diagonal if upper else distance <= diagonal
-        target = out.element(here)
-        with c.core.when(kept):
-            out.copy_element(target, x.element(here))
-        with c.core.when(~kept):
-            out.store(target, c.core.constant(0, out.kind))
+        copy_where(c, kept, out[here], x, here)
+
+
+def copy_where(c: Context, condition: Value, target: Tensor, x: Tensor, there: Sequence[Value]) -> None:
+    """The element of x where the condition holds, else 0."""
+    with c.core.when(condition):
+        target.copy(x[there])
+    with c.core.when(~condition):
+        target.store(c.core.constant(0, target.kind))
 
 
 def _window(c: Context, k: Value, o: Value, d: int) -> Value:
@@ -85,12 +89,9 @@ def im2col(c: Context) -> None:
     (out,), (x,) = c.outputs, c.inputs
     with positions(out) as (n, channel, kh, kw, oh, ow):
         h, w = _window(c, kh, oh, 0), _window(c, kw, ow, 1)
-        target = out.element([n, channel, kh, kw, oh, ow])
+        target = out[n, channel, kh, kw, oh, ow]
         inside = within(c.core, h, x.size(2)) & within(c.core, w, x.size(3))
-        with c.core.when(inside):
-            out.copy_element(target, x.element([n, channel, h, w]))
-        with c.core.when(~inside):
-            out.store(target, c.core.constant(0, out.kind))
+        copy_where(c, inside, target, x, [n, channel, h, w])
 
 
 def within(core: Core, index: Value, size: Value) -> Value:
@@ -105,18 +106,17 @@ def col2im(c: Context) -> None:
         with positions(x, [2, 3, 4, 5]) as (kh, kw, oh, ow):
             hits = _window(c, kh, oh, 0).equals(h) & _window(c, kw, ow, 1).equals(w)
             with core.when(hits):
-                value = x.load(x.element([n, channel, kh, kw, oh, ow]))
+                value = x[n, channel, kh, kw, oh, ow].load()
                 total.set(total | core.convert(value, "i") if out.kind == "b" else total + value)
-        out.store(out.element([n, channel, h, w]), total)
+        out[n, channel, h, w].store(total)
 
 
 def cross(c: Context) -> None:
     (out,), (a, b) = c.outputs, c.inputs
-    dim = c.parameter("dim")
-    with out.each([d for d in range(out.rank) if d != dim], [out, a, b]) as (target, p, q):
-        x, y = ([t.load(t.at(start, dim, i)) for i in range(3)] for t, start in ((a, p), (b, q)))
+    with out.lines(c.parameter("dim"), out, a, b) as (target, p, q):
+        x, y = ([line[i].load() for i in range(3)] for line in (p, q))
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-            out.store(out.at(target, dim, i), x[j] * y[k] - x[k] * y[j])
+            target[i].store(x[j] * y[k] - x[k] * y[j])
 
 
 PADDINGS = {"reflect": _reflect, "replicate": _replicate}

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import reduce
 from math import inf
+from operator import and_
 
 from torch_atalla.driver import c_abi
 
@@ -30,13 +32,13 @@ def activate(c: Context, x: Value, name: str) -> Value:
     return x * 0.5 * (f.erf(core, x * 0.5**0.5) + 1.0)
 
 
-def dot(c: Context, left: Tensor, right: Tensor, first: Value, second: Value, dims: tuple[int, int]) -> Value:
-    """The sum of products along a dimension of each."""
+def dot(c: Context, left: Tensor, right: Tensor) -> Value:
+    """The sum of products of two lines."""
     core, kind = c.core, c.compute
-    total, there = core.variable(core.constant(0, kind)), core.variable(second)
-    with left.each([dims[0]], {left: first}) as (here,):
-        total.set(total + c.read(left, here, kind) * c.read(right, there, kind))
-        there.set(there + right.stride(dims[1]))
+    total, there = core.variable(core.constant(0, kind)), core.variable(right.start)
+    with left.each() as (element,):
+        total.set(total + c.read(element, kind) * c.read(right.moved_to(there), kind))
+        there.set(there + right.stride(0))
     return total
 
 
@@ -44,14 +46,12 @@ def product(c: Context) -> None:
     (out,), (a, w, bias) = c.outputs, (*c.inputs, None)[:3]
     alpha, beta = c.parameter("alpha"), c.parameter("beta")
     with positions(out) as (batch, row, column):
-        first, second = a.at(a.at(a.start, 0, batch), 1, row), w.at(w.at(w.start, 0, batch), 2, column)
-        total = dot(c, a, w, first, second, (2, 1))
+        total = dot(c, a[batch, row], w[batch].select(1, column))
         total = total if alpha == 1 else total * alpha
         if bias is not None and beta != 0:
-            place = bias.element([batch, row, column]) if isinstance(bias, Tensor) else None
-            added = c.read(bias, place)
+            added = c.read(bias[batch, row, column] if isinstance(bias, Tensor) else bias)
             total = total + (added if beta == 1 else added * beta)
-        out.store(out.element([batch, row, column]), activate(c, total, c.parameter("activation")))
+        out[batch, row, column].store(activate(c, total, c.parameter("activation")))
 
 
 def grouped_product(c: Context) -> None:
@@ -61,35 +61,35 @@ def grouped_product(c: Context) -> None:
     begin, group, last = core.variable(0), core.variable(0), core.variable(0)
     zero = core.constant(0.0, "f")
     limit = a.size(0) if w.rank == 3 else w.size(1) if a.rank == 3 else a.size(1)
-    with ends.each([0], [ends]) as (place,):
-        end = ends.load(place)
+    with ends.each() as (place,):
+        end = place.load()
         core.fault_unless(~((end < begin) | (end > limit)), c_abi.ATALLA_ISA_FAULT_ELEMENT)
         if w.rank == 3:  # rows
             with core.range(end - begin) as i, core.range(out.size(1)) as j:
                 row = begin + i
-                first, second = a.at(a.start, 0, row), w.at(w.at(w.start, 0, group), 2, j)
-                out.store(out.element([row, j]), dot(c, a, w, first, second, (1, 1)))
+                total = dot(c, a[row], w[group].select(1, j))
+                out[row, j].store(total)
         elif a.rank == 3:  # columns
             with core.range(out.size(0)) as i, core.range(end - begin) as j:
                 column = begin + j
-                first, second = a.at(a.at(a.start, 0, group), 1, i), w.at(w.start, 1, column)
-                out.store(out.element([i, column]), dot(c, a, w, first, second, (2, 0)))
+                total = dot(c, a[group, i], w.select(1, column))
+                out[i, column].store(total)
         else:  # k
             with core.range(out.size(1)) as i, core.range(out.size(2)) as j:
                 total = core.variable(zero)
                 with core.range(end - begin) as k:
                     number = begin + k
-                    total.set(total + a.load(a.element([i, number])) * w.load(w.element([number, j])))
-                out.store(out.element([group, i, j]), total)
+                    total.set(total + a[i, number].load() * w[number, j].load())
+                out[group, i, j].store(total)
         begin.set(end)
         last.set(end)
         group.set(group + 1)
     if w.rank == 3:
         with core.range(out.size(0) - last) as i, core.range(out.size(1)) as j:
-            out.store(out.element([last + i, j]), zero)
+            out[last + i, j].store(zero)
     elif a.rank == 3:
         with core.range(out.size(0)) as i, core.range(out.size(1) - last) as j:
-            out.store(out.element([i, last + j]), zero)
+            out[i, last + j].store(zero)
 
 
 def convolution(c: Context) -> None:
@@ -99,28 +99,24 @@ def convolution(c: Context) -> None:
     dims, groups = out.rank - 2, c.parameter("groups")
     stride, padding, dilation = ([int(n) for n in c.parameter(k)] for k in ("stride", "padding", "dilation"))
     per = core.divide(out.size(1), core.value(int(groups)))
-    border = None if outside is None else c.read(outside, outside.start)
+    border = None if outside is None else c.read(outside)
     with positions(out) as (image, channel, *here):
         total = core.variable(core.constant(0, c.compute))
         base = core.divide(channel, per) * weight.size(1)
         with ExitStack() as taps:
             numbers = [taps.enter_context(core.range(weight.size(2 + d))) for d in range(dims)]
-            place, tap = x.at(x.start, 0, image), weight.at(weight.start, 0, channel)
-            inside: Value | None = None
-            for d, number in enumerate(numbers):
-                at = here[d] * stride[d] + number * dilation[d] - padding[d]
-                ok = within(core, at, x.size(2 + d))
-                inside = ok if inside is None else inside & ok
-                place, tap = x.at(place, 2 + d, at), weight.at(tap, 2 + d, number)
-            assert inside is not None
+            there = [o * s + k * d - p for o, s, k, d, p in zip(here, stride, numbers, dilation, padding)]
+            inside = reduce(and_, (within(core, place, x.size(2 + d)) for d, place in enumerate(there)))
+            place, tap = (t.permuted([*range(1, dims + 1), 0]) for t in (x[image], weight[channel]))
+            tap = tap[numbers]
             with core.when(inside):
-                total.set(total + dot(c, weight, x, tap, x.at(place, 1, base), (1, 1)))
+                total.set(total + dot(c, tap, place[there].shifted(0, base)))
             if border is not None:
-                with core.when(~inside), weight.each([1], {weight: tap}) as (at_weight,):
-                    total.set(total + c.read(weight, at_weight, c.compute) * border)
+                with core.when(~inside), tap.each() as (element,):
+                    total.set(total + c.read(element) * border)
         if bias is not None:
-            total.set(total + c.read(bias, bias.at(bias.start, 0, channel)))
-        out.store(out.element([image, channel, *here]), total)
+            total.set(total + c.read(bias[channel]))
+        out[image, channel, *here].store(total)
 
 
 def attention(c: Context) -> None:
@@ -129,24 +125,24 @@ def attention(c: Context) -> None:
     out, logsumexp = (*c.outputs, None)[:2]
     q, k, v, mask = (*c.inputs, None)[:4]
     scale, causal = float(c.parameter("scale")), bool(c.parameter("causal"))
+    low = core.bits(NEGATIVE_INFINITY, "f")
     per = core.divide(q.size(1), k.size(1))
     with positions(out, [0, 1, 2]) as (batch, head, row):
-        query = q.element([batch, head, row, 0])
+        query = q[batch, head, row]
         shared = core.divide(head, per)
-        keys, values = (t.at(t.at(t.start, 0, batch), 1, shared) for t in (k, v))
+        keys, values = k[batch, shared], v[batch, shared]
 
         def score(number: Value) -> Value:
-            value = dot(c, q, k, query, k.at(keys, 2, number), (3, 3)) * scale
+            value = dot(c, query, keys[number]) * scale
             if mask is not None:
-                given = mask.load(mask.element([batch, head, row, number]))
-                low = core.bits(NEGATIVE_INFINITY, "f")
+                given = mask[batch, head, row, number].load()
                 value = core.select(given, value, low) if mask.kind == "b" else value + given
-            return core.select(number > row, core.bits(NEGATIVE_INFINITY, "f"), value) if causal else value
+            return core.select(number > row, low, value) if causal else value
 
-        most = core.variable(core.bits(NEGATIVE_INFINITY, "f"))
+        most = core.variable(low)
         with core.range(k.size(2)) as number:
             most.set(maximum(core, most, score(number)))
-        empty = most.equals(core.bits(NEGATIVE_INFINITY, "f"))
+        empty = most.equals(low)
         base = core.select(empty, 0.0, most)
         total = core.variable(0.0, "f")
         with core.range(k.size(2)) as number:
@@ -156,18 +152,18 @@ def attention(c: Context) -> None:
             result = core.variable(0.0, "f")
             with core.range(k.size(2)) as number:
                 weight = f.exp(core, score(number) - base)
-                result.set(result + weight * v.load(v.at(v.at(values, 2, number), 3, column)))
-            out.store(out.element([batch, head, row, column]), result * factor)
+                result.set(result + weight * values[number, column].load())
+            out[batch, head, row, column].store(result * factor)
         if logsumexp is not None:
-            logsumexp.store(logsumexp.element([batch, head, row]), base + f.log_e(core, total))
+            logsumexp[batch, head, row].store(base + f.log_e(core, total))
 
 
-def _distance(c: Context, x: Tensor, first: Value, y: Tensor, second: Value) -> Value:
-    """Of two rows."""
+def _distance(c: Context, x: Tensor, y: Tensor) -> Value:
+    """Of two lines."""
     core, p = c.core, float(c.parameter("p"))
-    total, there = core.variable(0.0, "f"), core.variable(second)
-    with x.each([x.rank - 1], {x: first}) as (here,):
-        size = core.magnitude(x.load(here) - y.load(there))
+    total, there = core.variable(0.0, "f"), core.variable(y.start)
+    with x.each() as (here,):
+        size = core.magnitude(here.load() - y.moved_to(there).load())
         if p == 0:
             total.set(total + core.convert(core.nonzero(size), "f"))
         elif p == inf:
@@ -176,7 +172,7 @@ def _distance(c: Context, x: Tensor, first: Value, y: Tensor, second: Value) -> 
             total.set(total + (size * size if p == 2 else size))
         else:
             total.set(total + f.power(core, size, core.constant(p, "f")))
-        there.set(there + y.stride(y.rank - 1))
+        there.set(there + y.stride(0))
     if p in (0.0, 1.0, inf):
         return total
     return f.square_root(core, total) if p == 2 else f.power(core, total, core.constant(1 / p, "f"))
@@ -186,8 +182,8 @@ def distances(c: Context) -> None:
     """cdist."""
     (out,), (x, y) = c.outputs, c.inputs
     with positions(out) as (batch, i, j):
-        first, second = x.element([batch, i, 0]), y.element([batch, j, 0])
-        out.store(out.element([batch, i, j]), _distance(c, x, first, y, second))
+        length = _distance(c, x[batch, i], y[batch, j])
+        out[batch, i, j].store(length)
 
 
 def pair_distances(c: Context) -> None:
@@ -195,11 +191,9 @@ def pair_distances(c: Context) -> None:
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     target = core.variable(out.start)
-    with positions(x, [0]) as (i,):
-        with core.range(x.size(0) - 1 - i) as k:
-            first, second = x.element([i, 0]), x.element([i + 1 + k, 0])
-            out.store(target, _distance(c, x, first, x, second))
-            target.set(target + out.stride(0))
+    with positions(x, [0]) as (i,), core.range(x.size(0) - 1 - i) as k:
+        out.moved_to(target).store(_distance(c, x[i], x[i + 1 + k]))
+        target.set(target + out.stride(0))
 
 
 ROUTINES = {

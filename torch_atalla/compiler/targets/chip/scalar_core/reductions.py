@@ -3,30 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
+from typing import Any
 
 from . import functions as f
 from .formula_functions import maximum, minimum
-from .memory import Tensor
-from .routine import Context
-from .values import INFINITY, SIGN, Core, Value
+from .memory import Operand, Tensor
+from .routine import Body, Context
+from .values import INFINITY, SIGN, Core, Number, Value
 
 NEGATIVE_INFINITY = INFINITY | SIGN
 
 
-def split(c: Context, x: Tensor) -> tuple[list[int], list[int]]:
-    """The dimensions that are reduced, and those that are kept."""
-    mask = c.parameter("reduced")
-    return [d for d in range(x.rank) if mask >> d & 1], [d for d in range(x.rank) if not mask >> d & 1]
-
-
-def count(x: Tensor, dims: list[int]) -> Value:
-    total = x.core.value(1)
-    for dim in dims:
-        total = total * x.size(dim)
-    return total
+def over_kept(c: Context, x: Tensor, *operands: Operand) -> AbstractContextManager[list[Any]]:
+    """Passes over the dimensions that are not reduced."""
+    return x.over([d for d in range(x.rank) if not c.parameter("reduced") >> d & 1], *operands)
 
 
 def lowest(core: Core, kind: str) -> Value:
@@ -37,120 +31,101 @@ def highest(core: Core, kind: str) -> Value:
     return core.bits(INFINITY, "f") if kind == "f" else core.bits(SIGN - 1, kind)
 
 
-Step = Callable[[Value, Value], Value]
+def fold(
+    start: Number | Callable[[Core, str], Value],
+    step: Callable[[Core, Value, Value], Value],
+    finish: Callable[[Context], Callable[[Value], Value]] = lambda c: lambda total: total,
+    kind: str = "",
+) -> Body:
+    """out = finish(step(...step(step(start, x0), x1)...)). kind: of the total, with elements as they are stored; by
+    default both are numbers of the compute dtype."""
+
+    def body(c: Context) -> None:
+        core, x = c.core, c.inputs[0]
+        finished = finish(c)
+        with over_kept(c, x, c.outputs[0], x) as (out, line):
+            first = start(core, c.compute) if callable(start) else _number(c, start, kind or c.compute)
+            total = core.variable(first)
+            with line.each() as (element,):
+                total.set(step(core, total, c.read(element, x.kind if kind else "")))
+            out.store(finished(total))
+
+    return body
 
 
-def fold(c: Context, start: Value, step: Step, finish: Callable[[Value], Value] = lambda x: x, kind: str = "") -> None:
-    """out = finish(step(...step(step(start, x0), x1)...)); kind: of the elements."""
-    out, x = c.outputs[0], c.inputs[0]
-    reduced, kept = split(c, x)
-    with x.each(kept, [out, x]) as (target, first):
-        total = c.core.variable(start)
-        with x.each(reduced, {x: first}) as (place,):
-            total.set(step(total, c.read(x, place, kind)))
-        out.store(target, finish(total))
+def _number(c: Context, value: Number, kind: str) -> Value:
+    """Of this kind, or FP32. Sums of truth values are integers."""
+    if isinstance(value, float):
+        kind = "f"
+    return c.core.constant(value, "i" if kind == "b" and not isinstance(value, bool) else kind)
 
 
-def _accumulated(c: Context) -> str:
-    return "i" if c.compute == "b" else c.compute
+def _mean(c: Context) -> Callable[[Value], Value]:
+    x = c.inputs[0]
+    reduced = x.permuted([d for d in range(x.rank) if c.parameter("reduced") >> d & 1])
+    n = c.core.convert(reduced.count(), "f")
+    return lambda total: total / n
 
 
-def total(c: Context) -> None:
-    fold(c, c.core.constant(0, _accumulated(c)), lambda a, x: a + x)
+def _or_zero(core: Core, x: Value) -> Value:
+    """0 for a NaN."""
+    return core.select(core.is_nan(x), 0.0, x) if x.kind == "f" else x
 
 
-def nansum(c: Context) -> None:
-    core = c.core
-    skipped = (lambda x: core.select(core.is_nan(x), 0.0, x)) if _accumulated(c) == "f" else (lambda x: x)
-    fold(c, core.constant(0, _accumulated(c)), lambda a, x: a + skipped(x))
-
-
-def mean(c: Context) -> None:
-    n = c.core.convert(count(c.inputs[0], split(c, c.inputs[0])[0]), "f")
-    fold(c, c.core.constant(0, "f"), lambda a, x: a + x, lambda a: a / n)
-
-
-def product(c: Context) -> None:
-    fold(c, c.core.constant(1, _accumulated(c)), lambda a, x: a * x)
-
-
-def largest(c: Context) -> None:
-    fold(c, lowest(c.core, c.compute), lambda a, x: maximum(c.core, a, x))
-
-
-def smallest(c: Context) -> None:
-    fold(c, highest(c.core, c.compute), lambda a, x: minimum(c.core, a, x))
-
-
-def any_of(c: Context) -> None:
-    fold(c, c.core.bits(0, "b"), lambda a, x: a | _truth(c.core, x), kind=c.inputs[0].kind)
-
-
-def all_of(c: Context) -> None:
-    fold(c, c.core.bits(1, "b"), lambda a, x: a & _truth(c.core, x), kind=c.inputs[0].kind)
-
-
-def _truth(core: Core, x: Value) -> Value:
-    return core.nonzero(x)
-
-
-def nonzeros(c: Context) -> None:
-    fold(c, c.core.constant(0, "l"), lambda a, x: a + _truth(c.core, x), kind=c.inputs[0].kind)
-
-
-def norm1(c: Context) -> None:
-    fold(c, c.core.constant(0, "f"), lambda a, x: a + c.core.magnitude(x))
-
-
-def norm2(c: Context) -> None:
-    fold(c, c.core.constant(0, "f"), lambda a, x: a + x * x, lambda a: f.square_root(c.core, a))
-
-
-def norm_inf(c: Context) -> None:
-    fold(c, c.core.constant(0, "f"), lambda a, x: maximum(c.core, a, c.core.magnitude(x)))
+FOLDS = {
+    "sum": fold(0, lambda core, a, x: a + x),
+    "nansum": fold(0, lambda core, a, x: a + _or_zero(core, x)),
+    "mean": fold(0.0, lambda core, a, x: a + x, _mean),
+    "prod": fold(1, lambda core, a, x: a * x),
+    "amax": fold(lowest, maximum),
+    "amin": fold(highest, minimum),
+    "any": fold(False, lambda core, a, x: a | core.nonzero(x), kind="b"),
+    "all": fold(True, lambda core, a, x: a & core.nonzero(x), kind="b"),
+    "count_nonzero": fold(0, lambda core, a, x: a + core.nonzero(x), kind="l"),
+    "norm1": fold(0.0, lambda core, a, x: a + core.magnitude(x)),
+    "norm2": fold(0.0, lambda core, a, x: a + x * x, lambda c: partial(f.square_root, c.core)),
+    "norm_inf": fold(0.0, lambda core, a, x: maximum(core, a, core.magnitude(x))),
+}
 
 
 def logsumexp(c: Context) -> None:
-    out, x = c.outputs[0], c.inputs[0]
-    reduced, kept = split(c, x)
-    core = c.core
-    with x.each(kept, [out, x]) as (target, first):
+    core, x = c.core, c.inputs[0]
+    with over_kept(c, x, c.outputs[0], x) as (out, line):
         most = core.variable(lowest(core, "f"))
-        with x.each(reduced, {x: first}) as (place,):
-            most.set(maximum(core, most, c.read(x, place)))
+        with line.each() as (element,):
+            most.set(maximum(core, most, c.read(element)))
         finite = core.magnitude(most) < core.bits(INFINITY, "f")
         base = core.select(finite | core.is_nan(most), most, 0.0)
         sums = core.variable(0.0, "f")
-        with x.each(reduced, {x: first}) as (place,):
-            sums.set(sums + f.exp(core, c.read(x, place) - base))
-        out.store(target, base + f.log_e(core, sums))
+        with line.each() as (element,):
+            sums.set(sums + f.exp(core, c.read(element) - base))
+        out.store(base + f.log_e(core, sums))
 
 
 def moments(c: Context, root: bool = False) -> None:
     """var, std and var_mean, in two passes."""
     core, x = c.core, c.inputs[0]
-    reduced, kept = split(c, x)
-    with x.each(kept, [*c.outputs, x]) as (*targets, first):
-        n = core.convert(count(x, reduced), "f")
-        center, spread = mean_and_squares(c, x, reduced, first, n)
+    with over_kept(c, x, *c.outputs, x) as (*outputs, line):
+        n = core.convert(line.count(), "f")
+        center, spread = mean_and_squares(c, line, n)
         divisor = maximum(core, n - float(c.parameter("correction")), core.constant(0.0, "f"))
         value = spread / divisor
         if root:
             value = f.square_root(core, value)
-        for out, target, result in zip(c.outputs, targets, (value, center)):
-            out.store(target, result)
+        for out, result in zip(outputs, (value, center)):
+            out.store(result)
 
 
-def mean_and_squares(c: Context, x: Tensor, dims: list[int], first: Value, n: Value) -> tuple[Value, Value]:
+def mean_and_squares(c: Context, x: Tensor, n: Value) -> tuple[Value, Value]:
     """The mean, and the sum of squared differences from it."""
     core = c.core
     total = core.variable(0.0, "f")
-    with x.each(dims, {x: first}) as (place,):
-        total.set(total + c.read(x, place, "f"))
+    with x.each() as (element,):
+        total.set(total + c.read(element, "f"))
     center = total / n
     squares = core.variable(0.0, "f")
-    with x.each(dims, {x: first}) as (place,):
-        difference = c.read(x, place, "f") - center
+    with x.each() as (element,):
+        difference = c.read(element, "f") - center
         squares.set(squares + difference * difference)
     return center, squares
 
@@ -158,12 +133,11 @@ def mean_and_squares(c: Context, x: Tensor, dims: list[int], first: Value, n: Va
 def extreme(c: Context, largest: bool) -> None:
     """argmax, argmin, max_dim and min_dim: the first one, and a NaN before all."""
     core, x = c.core, c.inputs[0]
-    reduced, kept = split(c, x)
-    with x.each(kept, [*c.outputs, x]) as (*targets, first):
-        best = core.variable(c.read(x, first))
+    with over_kept(c, x, *c.outputs, x) as (*values, indices, line):
+        best = core.variable(c.read(line))
         place_of, number = core.variable(0), core.variable(0)
-        with x.each(reduced, {x: first}) as (place,):
-            value = c.read(x, place)
+        with line.each() as (element,):
+            value = c.read(element)
             better = value > best if largest else value < best
             if value.kind == "f":
                 better = (better | core.is_nan(value)) & ~core.is_nan(best)
@@ -171,41 +145,25 @@ def extreme(c: Context, largest: bool) -> None:
                 best.set(value)
                 place_of.set(number)
             number.set(number + 1)
-        *values, indices = c.outputs
-        for out, target in zip(values, targets):
-            out.store(target, best)
-        indices.store(targets[-1], place_of)
+        for out in values:
+            out.store(best)
+        indices.store(place_of)
 
 
 # -- scans -------------------------------------------------------------------------------------------------------------
-@contextmanager
-def lines(x: Tensor, dim: int, tensors: list[Tensor]) -> Iterator[list[Value]]:
-    """The first elements of all lines along a dimension."""
-    with x.each([d for d in range(x.rank) if d != dim], tensors) as places:
-        yield places
-
-
-def scan(
-    start: Callable[[Context], Value], step: Callable[[Context, Value, Value], Value]
-) -> Callable[[Context], None]:
+def scan(start: Number, step: Callable[[Core, Value, Value], Value]) -> Body:
     def body(c: Context) -> None:
-        out, x = c.outputs[0], c.inputs[0]
-        dim = c.parameter("dim")
-        with lines(x, dim, [out, x]) as (target, source):
-            total = c.core.variable(start(c))
-            with x.each([dim], {out: target, x: source}) as (o, p):
-                total.set(step(c, total, c.read(x, p, total.kind)))
-                out.store(o, total)
+        (out,), (x,) = c.outputs, c.inputs
+        with x.lines(c.parameter("dim"), out, x) as (target, source):
+            total = c.core.variable(_number(c, start, "f" if out.kind == "f" else "l"))
+            with source.each(target, source) as (result, element):
+                total.set(step(c.core, total, c.read(element, total.kind)))
+                result.store(total)
 
     return body
 
 
-def _scan_kind(c: Context) -> str:
-    return "f" if c.outputs[0].kind == "f" else "l"
-
-
-def _log_sum(c: Context, a: Value, x: Value) -> Value:
-    core = c.core
+def _log_sum(core: Core, a: Value, x: Value) -> Value:
     larger = maximum(core, a, x)
     total = larger + f.log1p(core, f.exp(core, minimum(core, a, x) - larger))
     return core.select(core.magnitude(larger).equals(core.bits(INFINITY, "f")), larger, total)
@@ -214,33 +172,28 @@ def _log_sum(c: Context, a: Value, x: Value) -> Value:
 def running_extreme(c: Context, largest: bool) -> None:
     """cummax and cummin: the last of equal ones, and a NaN stays."""
     core, x = c.core, c.inputs[0]
-    values, indices = c.outputs
-    dim = c.parameter("dim")
-    with lines(x, dim, [values, indices, x]) as (v, i, source):
-        best, place_of, number = core.variable(c.read(x, source)), core.variable(0), core.variable(0)
-        with x.each([dim], {values: v, indices: i, x: source}) as (v_here, i_here, place):
-            value = c.read(x, place)
+    with x.lines(c.parameter("dim"), *c.outputs, x) as (*outputs, line):
+        best, place_of, number = core.variable(c.read(line)), core.variable(0), core.variable(0)
+        with line.each(*outputs, line) as (values, indices, element):
+            value = c.read(element)
             better = value >= best if largest else value <= best
             if value.kind == "f":
                 better = (better & ~core.is_nan(best)) | core.is_nan(value)
             with core.when(better):
                 best.set(value)
                 place_of.set(number)
-            values.store(v_here, best)
-            indices.store(i_here, place_of)
+            values.store(best)
+            indices.store(place_of)
             number.set(number + 1)
 
 
 ROUTINES = {
-    "reduce.sum": total, "reduce.nansum": nansum, "reduce.mean": mean,
-    "reduce.prod": product, "reduce.amax": largest, "reduce.amin": smallest,
-    "reduce.any": any_of, "reduce.all": all_of, "reduce.count_nonzero": nonzeros, "reduce.norm1": norm1,
-    "reduce.norm2": norm2, "reduce.norm_inf": norm_inf, "reduce.logsumexp": logsumexp, "reduce.var": moments,
-    "reduce.std": partial(moments, root=True), "reduce.var_mean": moments,
+    **{f"reduce.{name}": body for name, body in FOLDS.items()},
+    "reduce.logsumexp": logsumexp, "reduce.var": moments, "reduce.std": partial(moments, root=True),
+    "reduce.var_mean": moments,
     **{f"reduce.{name}": partial(extreme, largest=name in ("argmax", "max_dim"))
        for name in ("argmax", "argmin", "max_dim", "min_dim")},
     "cummax": partial(running_extreme, largest=True), "cummin": partial(running_extreme, largest=False),
-    "cumsum": scan(lambda c: c.core.constant(0, _scan_kind(c)), lambda c, a, x: a + x),
-    "cumprod": scan(lambda c: c.core.constant(1, _scan_kind(c)), lambda c, a, x: a * x),
-    "logcumsumexp": scan(lambda c: c.core.bits(NEGATIVE_INFINITY, "f"), _log_sum),
+    "cumsum": scan(0, lambda core, a, x: a + x), "cumprod": scan(1, lambda core, a, x: a * x),
+    "logcumsumexp": scan(-inf, _log_sum),
 }  # fmt: skip

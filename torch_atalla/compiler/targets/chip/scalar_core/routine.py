@@ -36,21 +36,24 @@ class Context:
     def _operand(self, number: int, form: Form | Immediate | None) -> Tensor | Value | None:
         if isinstance(form, Immediate):
             return self.core.constant(self.wrapped(form.value), kind_of(form.dtype))
-        return None if form is None else Tensor(self.core, number, form)
+        return None if form is None else self._tensor(number, form)
+
+    def _tensor(self, number: int, form: Form) -> Tensor:
+        return Tensor(self.core, number, form, tuple(range(form.rank)))
 
     def constant(self, values: torch.Tensor) -> Tensor:
         """A table that stands beside the weights."""
         number = self._next
         self._next += 1
         self.constants[number] = values
-        return Tensor(self.core, number, Form(values.dtype, values.ndim))
+        return self._tensor(number, Form(values.dtype, values.ndim))
 
     def scratch(self, elements: int) -> Tensor:
         """Room for 32-bit integers in DRAM, without contents."""
         number = self._next
         self._next += 1
         self.scratches[number] = elements
-        return Tensor(self.core, number, Form(torch.int32, 1))
+        return self._tensor(number, Form(torch.int32, 1))
 
     def wrapped(self, value: Any) -> Any:
         """An integer as one of the compute dtype, if that has fewer than 32 bits."""
@@ -62,9 +65,9 @@ class Context:
     def parameter(self, name: str) -> Any:
         return self.launch.parameter(name)
 
-    def read(self, source: Tensor | Value, place: Value | None, kind: str = "") -> Value:
-        """An element of a tensor at an address, or an immediate, as a kind (by default the compute dtype's)."""
-        value = source if isinstance(source, Value) else source.load(place)  # type: ignore[arg-type]
+    def read(self, source: Tensor | Value, kind: str = "") -> Value:
+        """The first element of a tensor, or an immediate, as a kind (by default the compute dtype's)."""
+        value = source if isinstance(source, Value) else source.load()
         return self.core.convert(value, kind or self.compute)
 
 

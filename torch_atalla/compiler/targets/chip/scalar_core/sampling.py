@@ -84,16 +84,15 @@ def grid_sample(c: Context) -> None:
     (out,), (image, grid) = c.outputs, c.inputs
     mode, spatial = c.parameter("mode"), _coordinates(c)
     with positions(out, [0, 2, 3, 4]) as (n, d, h, w):
-        point = grid.element([n, d, h, w])
+        point = grid[n, d, h, w]
         axes = [Axis(c, image.size(5 - spatial + k)) for k in range(spatial)]
-        given = [grid.load(grid.at(point, 4, spatial - 1 - k)) for k in range(spatial)]
+        given = [point[spatial - 1 - k].load() for k in range(spatial)]
         taps = [_taps(core, axis, mode, x) for axis, x in zip(axes, given)]
         with positions(out, [1]) as (channel,):
             total = core.variable(0.0, "f")
             for chosen in product(*taps):
-                plane = image.at(image.at(image.start, 0, n), 1, channel)
-                _add_tap(c, image, plane, axes, chosen, total, spatial)
-            out.store(out.element([n, channel, d, h, w]), total)
+                _add_tap(c, image[n, channel], axes, chosen, total)
+            out[n, channel, d, h, w].store(total)
 
 
 def _coordinates(c: Context) -> int:
@@ -102,25 +101,20 @@ def _coordinates(c: Context) -> int:
 
 
 def _add_tap(
-    c: Context,
-    image: Tensor,
-    plane: Value,
-    axes: list[Axis],
-    chosen: tuple[tuple[Value, Value | None], ...],
-    total: Value,
-    spatial: int,
+    c: Context, plane: Tensor, axes: list[Axis], chosen: tuple[tuple[Value, Value | None], ...], total: Value
 ) -> None:
     """Nothing for a tap outside of the image."""
-    core, inside, weight, place = c.core, c.core.bits(1, "b"), None, plane
-    for k, (axis, (position, share)) in enumerate(zip(axes, chosen)):
+    core, inside, weight = c.core, c.core.bits(1, "b"), None
+    place = plane.permuted(range(plane.rank - len(axes), plane.rank))
+    for axis, (position, share) in zip(axes, chosen):
         ok = axis.inside(position)
         inside = inside & ok
         number = core.new("bfts.s", "i", core.select(ok, position, 0.0))
-        place = image.at(place, 5 - spatial + k, number)
+        place = place[number]
         if share is not None:
             weight = share if weight is None else weight * share
     with core.when(inside):
-        value = image.load(place)
+        value = place.load()
         total.set(total + (value if weight is None else value * weight))
 
 

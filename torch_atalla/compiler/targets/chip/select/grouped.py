@@ -30,11 +30,11 @@ def group_members(c: Context) -> None:
     core = c.core
     (members,), (ends,) = c.outputs, c.inputs
     begin = core.variable(0)
-    with ends.each([0], [ends, members]) as (place, group):
-        end = ends.load(place)
+    with ends.over([0], ends, members) as (place, group):
+        end = place.load()
         core.fault_unless(~((end < begin) | (end > members.size(1))), c_abi.ATALLA_ISA_FAULT_ELEMENT)
         with core.range(end - begin) as row:
-            members.store(members.at(group, 1, begin + row), core.constant(1, "b"))
+            group[begin + row].store(core.constant(1, "b"))
         begin.set(end)
 
 
