@@ -28,12 +28,10 @@ def index_select(c: Context) -> None:
         checked(c, index.load(), c.core.value(1), wraps=False)
         out.copy(x)
         return
-    line = c.core.variable(out.start)
-    with index.each() as (number,):
-        position = checked(c, number.load(), x.size(dim), wraps=False)
-        with out.lines(dim, out.moved_to(line), x.shifted(dim, position)) as (target, source):
-            target.copy(source)
-        line.set(line + out.stride(dim))
+    with index.each(out.permuted([dim, *(d for d in range(out.rank) if d != dim)]), index) as (line, number):
+        source = x.select(dim, checked(c, number.load(), x.size(dim), wraps=False))
+        with line.each(line, source) as (target, element):
+            target.copy(element)
 
 
 def gather(c: Context) -> None:
@@ -114,30 +112,23 @@ def embedding_bag(c: Context) -> None:
     out, bag_of, bag_size, max_index = c.outputs
     table, indices, offsets, scale = (*c.inputs, None)[:4]
     mode, padding = c.parameter("mode"), c.parameter("padding_index")
+    max_index = max_index if mode == "max" else None
     bag = core.variable(0)
-    with out.over([0], out, offsets) as (row, offset):
-
-        def following() -> Value:
-            return offsets.moved_to(offset.start).shifted(0, 1).load().as_kind("i")
-
+    with out.over([0], out, offsets, bag_size, max_index) as (row, offset, size_of_bag, largest):
         begin = core.variable(offset.load().as_kind("i"))
         end = core.variable(indices.size(0))
-        is_last = bag.equals(out.size(0) - 1)
-        if c.parameter("has_end"):
-            end.set(following())
-        else:
-            with core.when(~is_last):
-                end.set(following())
+        has_next = core.bits(1, "b") if c.parameter("has_end") else ~bag.equals(out.size(0) - 1)
+        with core.when(has_next):
+            end.set(offsets.moved_to(offset.start).shifted(0, 1).load().as_kind("i"))
         right = ~((begin < 0) | (end < begin) | (end > indices.size(0)))
         core.fault_unless(right, c_abi.ATALLA_ISA_FAULT_ELEMENT)
-        column = core.variable(0)
-        with row.each() as (target,):
+        with row.each(row, table.permuted([1, 0]), largest) as (target, column, position_of_largest):
             total, seen, best = core.variable(0.0, "f"), core.variable(0), core.variable(-1)
             with core.range(end - begin) as k:
                 number = begin + k
                 raw = indices[number].load().as_kind("i")
                 position = checked(c, raw, table.size(0), wraps=False)
-                value = table[position, column].load()
+                value = column[position].load()
                 if scale is not None:
                     value = value * scale[number].load()
                 counts = ~position.equals(padding) if padding >= 0 else core.bits(1, "b")
@@ -155,11 +146,10 @@ def embedding_bag(c: Context) -> None:
             if mode == "mean":
                 result = total / core.convert(maximum(core, seen, core.bits(1)), "f")
             target.store(result)
-            if max_index is not None and mode == "max":  # 0 for a bag without elements
-                max_index[bag, column].store(core.select(best < 0, 0, best))
-            if bag_size is not None:
-                bag_size[bag].store(seen)
-            column.set(column + 1)
+            if position_of_largest is not None:  # 0 for a bag without elements
+                position_of_largest.store(core.select(best < 0, 0, best))
+            if size_of_bag is not None:
+                size_of_bag.store(seen)
         bag.set(bag + 1)
 
 

@@ -34,11 +34,9 @@ def activate(c: Context, x: Value, name: str) -> Value:
 
 def dot(c: Context, left: Tensor, right: Tensor) -> Value:
     """The sum of products of two lines."""
-    core, kind = c.core, c.compute
-    total, there = core.variable(core.constant(0, kind)), core.variable(right.start)
-    with left.each() as (element,):
-        total.set(total + c.read(element, kind) * c.read(right.moved_to(there), kind))
-        there.set(there + right.stride(0))
+    total = c.core.variable(c.core.constant(0, c.compute))
+    with left.each(left, right) as (a, b):
+        total.set(total + c.read(a) * c.read(b))
     return total
 
 
@@ -161,9 +159,9 @@ def attention(c: Context) -> None:
 def _distance(c: Context, x: Tensor, y: Tensor) -> Value:
     """Of two lines."""
     core, p = c.core, float(c.parameter("p"))
-    total, there = core.variable(0.0, "f"), core.variable(y.start)
-    with x.each() as (here,):
-        size = core.magnitude(here.load() - y.moved_to(there).load())
+    total = core.variable(0.0, "f")
+    with x.each(x, y) as (a, b):
+        size = core.magnitude(a.load() - b.load())
         if p == 0:
             total.set(total + core.convert(core.nonzero(size), "f"))
         elif p == inf:
@@ -172,7 +170,6 @@ def _distance(c: Context, x: Tensor, y: Tensor) -> Value:
             total.set(total + (size * size if p == 2 else size))
         else:
             total.set(total + f.power(core, size, core.constant(p, "f")))
-        there.set(there + y.stride(0))
     if p in (0.0, 1.0, inf):
         return total
     return f.square_root(core, total) if p == 2 else f.power(core, total, core.constant(1 / p, "f"))
