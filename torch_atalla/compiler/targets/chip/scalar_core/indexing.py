@@ -100,7 +100,7 @@ def scatter(c: Context) -> None:
     """In row-major order: the last of equal places stays."""
     (out,), (source, index) = c.outputs, c.inputs
     dim, combine = c.parameter("dim"), c.parameter("combine")
-    with index.each(out.fixed(dim), index, source) as (line, number, value):
+    with index.each(out.select(dim, 0).unsqueezed(dim), index, source) as (line, number, value):
         position = checked(c, number.load(), out.size(dim), wraps=False)
         given = value if isinstance(value, Value) else value.load()
         combined(c, out.moved_to(line.start).shifted(dim, position), given, combine)

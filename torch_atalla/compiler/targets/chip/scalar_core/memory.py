@@ -108,9 +108,9 @@ class Tensor:
     def permuted(self, dims: Sequence[int]) -> Tensor:
         return replace(self, dims=tuple(self.dims[dim] for dim in dims))
 
-    def fixed(self, dim: int) -> Tensor:
-        """The view that stays where it is along a dimension."""
-        return replace(self, dims=(*self.dims[:dim], None, *self.dims[dim + 1 :]))
+    def unsqueezed(self, dim: int) -> Tensor:
+        """The view with one more dimension, along which it stays where it is."""
+        return replace(self, dims=(*self.dims[:dim], None, *self.dims[dim:]))
 
     # -- elements ------------------------------------------------------------------------------------------------------
     def load(self) -> Value:

@@ -9,8 +9,7 @@ from torch_atalla.driver import c_abi
 
 from . import functions as f
 from .formula_functions import maximum
-from .memory import Tensor
-from .positions import positions, within
+from .positions import within
 from .reductions import NEGATIVE_INFINITY, mean_and_squares
 from .routine import Context
 from .values import Value
@@ -98,13 +97,14 @@ def nll_loss(c: Context) -> None:
     x, target, weight = (*c.inputs, None)[:3]
     reduction = c.parameter("reduction")
     total, shares = core.variable(0.0, "f"), core.variable(0.0, "f")
-    with positions(target) as (n, s):
-        label, counts = _target(c, target[n, s].load(), x.size(1))
+    losses = loss if reduction == "none" else None
+    with target.each(target, x.permuted([0, 2, 1]), losses) as (place, scores, result):
+        label, counts = _target(c, place.load(), scores.size(0))
         share = weight[label].load() if weight is not None else core.constant(1.0, "f")
         share = core.select(counts, share, 0.0)
-        value = core.select(counts, -(x[n, label, s].load() * share), 0.0)
-        if reduction == "none":
-            loss[n, s].store(value)
+        value = core.select(counts, -(scores[label].load() * share), 0.0)
+        if result is not None:
+            result.store(value)
         else:
             total.set(total + value)
             shares.set(shares + share)
@@ -118,15 +118,15 @@ def nll_loss_backward(c: Context) -> None:
     core = c.core
     (grad,) = c.outputs
     grad_output, target, weight, total_weight = (*c.inputs, None, None)[:4]
-    with positions(target) as (n, s):
-        label, counts = _target(c, target[n, s].load(), grad.size(1))
-        value = -c.read(grad_output[n, s] if isinstance(grad_output, Tensor) else grad_output, "f")
+    with target.each(target, grad.permuted([0, 2, 1]), grad_output) as (place, line, slope):
+        label, counts = _target(c, place.load(), line.size(0))
+        value = -c.read(slope, "f")
         if weight is not None:
             value = value * weight[label].load()
         if c.parameter("reduction") == "mean" and total_weight is not None:
             value = value / total_weight.load()
         with core.when(counts):
-            grad[n, label, s].store(value)
+            line[label].store(value)
 
 
 ROUTINES = {

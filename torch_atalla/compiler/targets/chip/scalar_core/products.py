@@ -43,13 +43,14 @@ def dot(c: Context, left: Tensor, right: Tensor) -> Value:
 def product(c: Context) -> None:
     (out,), (a, w, bias) = c.outputs, (*c.inputs, None)[:3]
     alpha, beta = c.parameter("alpha"), c.parameter("beta")
-    with positions(out) as (batch, row, column):
-        total = dot(c, a[batch, row], w[batch].select(1, column))
+    rows, columns = a.unsqueezed(2), w.permuted([0, 2, 1]).unsqueezed(1)
+    with out.each(out, rows, columns, bias if beta != 0 else None) as (target, row, column, added):
+        total = dot(c, row, column)
         total = total if alpha == 1 else total * alpha
-        if bias is not None and beta != 0:
-            added = c.read(bias[batch, row, column] if isinstance(bias, Tensor) else bias)
-            total = total + (added if beta == 1 else added * beta)
-        out[batch, row, column].store(activate(c, total, c.parameter("activation")))
+        if added is not None:
+            value = c.read(added)
+            total = total + (value if beta == 1 else value * beta)
+        target.store(activate(c, total, c.parameter("activation")))
 
 
 def grouped_product(c: Context) -> None:
@@ -178,9 +179,8 @@ def _distance(c: Context, x: Tensor, y: Tensor) -> Value:
 def distances(c: Context) -> None:
     """cdist."""
     (out,), (x, y) = c.outputs, c.inputs
-    with positions(out) as (batch, i, j):
-        length = _distance(c, x[batch, i], y[batch, j])
-        out[batch, i, j].store(length)
+    with out.each(out, x.unsqueezed(2), y.unsqueezed(1)) as (target, a, b):
+        target.store(_distance(c, a, b))
 
 
 def pair_distances(c: Context) -> None:
