@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor
+from typing import Any
 
 import torch
 
@@ -53,7 +54,7 @@ def _plain(kind: str, size: int, target: int, align: bool, scale: float | None) 
         position = max(position, 0.0) if kind == "linear" else position
         place = min(floor(position), size - 1)
         share = min(max(position - place, 0.0), 1.0)
-        near = [1 - share, share] if kind == "linear" else _cubic(share)
+        near = [1 - share, share] if kind == "linear" else cubic(share)
         begin = place if kind == "linear" else place - 1
         lines.append([(min(max(begin + j, 0), size - 1), weight) for j, weight in enumerate(near)])
     return lines
@@ -63,16 +64,17 @@ def _float32(x: float | Fraction) -> float:
     return float(torch.tensor(float(x), dtype=torch.float32))
 
 
-def _cubic(t: float) -> list[float]:
-    """Keys' weights of the four places around a position that is t behind the second."""
+def cubic(t: Any) -> list[Any]:
+    """Keys' weights of the four places around a position that is t behind the second; of a number, or of a value on the
+    scalar core."""
 
-    def near(x: float) -> float:
-        return (1.25 * x - 2.25) * x * x + 1
+    def near(x: Any) -> Any:
+        return (x * 1.25 - 2.25) * x * x + 1.0
 
-    def far(x: float) -> float:
-        return ((-0.75 * x + 3.75) * x - 6) * x + 3
+    def far(x: Any) -> Any:
+        return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    return [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 
 
 def _antialiased(kind: str, size: int, target: int, align: bool, scale: float | None) -> list[Taps]:

@@ -57,23 +57,21 @@ def grouped_product(c: Context) -> None:
     """Rows, columns or k in groups, whose ends are data."""
     core = c.core
     (out,), (a, w, ends) = c.outputs, c.inputs
-    begin, group, last = core.variable(0), core.variable(0), core.variable(0)
+    if a.rank == 3:  # columns: rows of the transposed product
+        out, a, w = out.permuted([1, 0]), w.permuted([1, 0]), a.permuted([0, 2, 1])
+    by_row = w.rank == 3
+    begin, group = core.variable(0), core.variable(0)
     zero = core.constant(0.0, "f")
-    limit = a.size(0) if w.rank == 3 else w.size(1) if a.rank == 3 else a.size(1)
+    limit = a.size(0 if by_row else 1)
     with ends.each() as (place,):
         end = place.load()
         core.fault_unless(~((end < begin) | (end > limit)), c_abi.ATALLA_ISA_FAULT_ELEMENT)
-        if w.rank == 3:  # rows
+        if by_row:
             with core.range(end - begin) as i, core.range(out.size(1)) as j:
                 row = begin + i
                 total = dot(c, a[row], w[group].select(1, j))
                 out[row, j].store(total)
-        elif a.rank == 3:  # columns
-            with core.range(out.size(0)) as i, core.range(end - begin) as j:
-                column = begin + j
-                total = dot(c, a[group, i], w.select(1, column))
-                out[i, column].store(total)
-        else:  # k
+        else:
             with core.range(out.size(1)) as i, core.range(out.size(2)) as j:
                 total = core.variable(zero)
                 with core.range(end - begin) as k:
@@ -81,14 +79,10 @@ def grouped_product(c: Context) -> None:
                     total.set(total + a[i, number].load() * w[number, j].load())
                 out[group, i, j].store(total)
         begin.set(end)
-        last.set(end)
         group.set(group + 1)
-    if w.rank == 3:
-        with core.range(out.size(0) - last) as i, core.range(out.size(1)) as j:
-            out[last + i, j].store(zero)
-    elif a.rank == 3:
-        with core.range(out.size(0)) as i, core.range(out.size(1) - last) as j:
-            out[i, last + j].store(zero)
+    if by_row:
+        with core.range(out.size(0) - begin) as i, core.range(out.size(1)) as j:
+            out[begin + i, j].store(zero)
 
 
 def convolution(c: Context) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from itertools import product
 
+from ..resampling import cubic
 from . import functions as f
 from .memory import Tensor
 from .positions import positions
 from .routine import Context
 from .values import Core, Value
-
-A = -0.75  # of cubic convolution, as upstream
 
 
 class Axis:
@@ -52,18 +51,6 @@ class Axis:
         return (x > -1.0) & (x < self.size)
 
 
-def _cubic(x: Value) -> list[Value]:
-    """The weights of the elements at -1, 0, 1 and 2 for a place x in [0, 1)."""
-
-    def far(d: Value) -> Value:
-        return ((d - 5.0) * d + 8.0) * d * A - 4.0 * A
-
-    def near(d: Value) -> Value:
-        return (d * (A + 2.0) - (A + 3.0)) * d * d + 1.0
-
-    return [far(x + 1.0), near(x), near(1.0 - x), far(2.0 - x)]
-
-
 def _taps(core: Core, axis: Axis, mode: str, x: Value) -> list[tuple[Value, Value | None]]:
     """Whole numbers, as FP32, with their weights."""
     place = axis.place(x)
@@ -71,7 +58,7 @@ def _taps(core: Core, axis: Axis, mode: str, x: Value) -> list[tuple[Value, Valu
         return [(f.round_even(core, axis.padded(place)), None)]
     if mode == "cubic":
         first = f.floor(core, place)
-        weights = _cubic(place - first)
+        weights = cubic(place - first)
         return [(axis.padded(first + float(k - 1)), weight) for k, weight in enumerate(weights)]
     place = axis.padded(place)
     first = f.floor(core, place)
@@ -82,22 +69,17 @@ def _taps(core: Core, axis: Axis, mode: str, x: Value) -> list[tuple[Value, Valu
 def grid_sample(c: Context) -> None:
     core = c.core
     (out,), (image, grid) = c.outputs, c.inputs
-    mode, spatial = c.parameter("mode"), _coordinates(c)
+    mode, spatial = c.parameter("mode"), c.launch.reads()[1].sizes[4]
     with positions(out, [0, 2, 3, 4]) as (n, d, h, w):
         point = grid[n, d, h, w]
         axes = [Axis(c, image.size(5 - spatial + k)) for k in range(spatial)]
         given = [point[spatial - 1 - k].load() for k in range(spatial)]
         taps = [_taps(core, axis, mode, x) for axis, x in zip(axes, given)]
         with positions(out, [1]) as (channel,):
-            total = core.variable(0.0, "f")
+            total, plane = core.variable(0.0, "f"), image[n, channel]
             for chosen in product(*taps):
-                _add_tap(c, image[n, channel], axes, chosen, total)
+                _add_tap(c, plane, axes, chosen, total)
             out[n, channel, d, h, w].store(total)
-
-
-def _coordinates(c: Context) -> int:
-    grid = c.launch.inputs[1]
-    return int(grid.sizes[4])  # type: ignore[union-attr]
 
 
 def _add_tap(
