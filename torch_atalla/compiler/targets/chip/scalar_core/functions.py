@@ -150,7 +150,7 @@ def sine(core: Core, x: Value, quarter: int = 0) -> Value:
 def erf(core: Core, x: Value) -> Value:
     """Abramowitz and Stegun 7.1.26, whose absolute error is 1.5e-7; its series near 0."""
     size = core.magnitude(x)
-    t = core.constant(1.0, "f") / (size * 0.3275911 + 1.0)
+    t = 1.0 / (size * 0.3275911 + 1.0)
     p = polynomial(core, t, 1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592) * t
     far = 1.0 - p * exp(core, -(size * size))
     square = size * size
@@ -162,7 +162,7 @@ def arc_tangent(core: Core, x: Value) -> Value:
     """By |r| <= tan(pi / 8): atan(x) = pi / 2 - atan(1 / x) and atan(x) = pi / 4 + atan((x - 1) / (x + 1))."""
     size = core.magnitude(x)
     far = size > 1.0
-    r = core.select(far, core.constant(1.0, "f") / size, size)
+    r = core.select(far, 1.0 / size, size)
     middle = r > 0.41421357
     r = core.select(middle, (r - 1.0) / (r + 1.0), r)
     square = r * r

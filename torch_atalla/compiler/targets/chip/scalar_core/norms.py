@@ -24,7 +24,7 @@ def softmax(c: Context, logarithm: bool = False) -> None:
             most.set(maximum(core, most, c.read(element, "f")))
         with line.each() as (element,):
             total.set(total + f.exp(core, c.read(element, "f") - most))
-        factor = f.log_e(core, total) if logarithm else core.constant(1.0, "f") / total
+        factor = f.log_e(core, total) if logarithm else 1.0 / total
         with line.each(target, line) as (result, element):
             difference = c.read(element, "f") - most
             result.store(difference - factor if logarithm else f.exp(core, difference) * factor)

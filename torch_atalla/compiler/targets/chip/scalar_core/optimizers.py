@@ -34,7 +34,7 @@ def optimizer(c: Context, rule: Callable[[Context, Value], Rule]) -> None:
     rate, scale = _single(c, 1, float(c.parameter("learning_rate"))), c.inputs[2]
     found = _single(c, 3, 0.0)
     with core.when(~core.nonzero(found)):
-        factor = None if scale is None else core.constant(1.0, "f") / _single(c, 2, 1.0)
+        factor = None if scale is None else 1.0 / _single(c, 2, 1.0)
         step = rule(c, rate)
         with c.outputs[0].each(*c.outputs) as (parameter, gradient, *states):
             old, slope = parameter.load(), gradient.load()

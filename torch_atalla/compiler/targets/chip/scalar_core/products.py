@@ -140,7 +140,7 @@ def attention(c: Context) -> None:
         total = core.variable(0.0, "f")
         with core.range(k.size(2)) as number:
             total.set(total + f.exp(core, score(number) - base))
-        factor = core.select(empty, 0.0, core.constant(1.0, "f") / total)
+        factor = core.select(empty, 0.0, 1.0 / total)
         with core.range(v.size(3)) as column:
             result = core.variable(0.0, "f")
             with core.range(k.size(2)) as number:
