@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import (
     c_abi,
+    chip_parameters,
     families,
     formulas_json,
     isa,
@@ -64,7 +65,9 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     write(
         out / "dram_presets.inc", "".join(f'{{"{file.stem}", R"TOML({file.read_text()})TOML"}},\n' for file in presets)
     )
-    write(out / "chip_toml.inc", f'R"TOML({(root / "csrc/sim/chip.toml").read_text()})TOML"\n')
+    chip = (root / "csrc/sim/chip.toml").read_text()
+    write(out / "chip_toml.inc", f'R"TOML({chip})TOML"\n')
+    write(out / "chip_parameters.inc", chip_parameters.members(chip))
     binding = c_abi.load(root)
     write(root / "torch_atalla/driver/c_abi.py", binding.python())
     write(out / "status_names.inc", binding.status_names())

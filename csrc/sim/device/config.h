@@ -34,92 +34,15 @@ struct CacheParameters {
 };
 
 struct ChipConfig {
+#include "chip_parameters.inc"  // the numbers of chip.toml, by section and name
   std::string chip_name;
-  uint64_t chip_clock_hz = 0;
-  uint64_t chip_devices = 0;
-  uint64_t dram_bytes = 0;
-  uint64_t dram_alignment = 0;
   std::string dram_preset;
+  bool core_own_scratchpads = false;  // scratchpad.count of them for each core; otherwise all cores share those
+  Topology network_topology = Topology::kBus;
+  // What follows from these:
   DramPreset dram;                // of that name; of kConstantDram, the memory whose energy counts
   uint64_t beat_millicycles = 0;  // of the bus, in a stream of contiguous tiles
   DramEnergy dram_energy;         // of the same stream
-  uint64_t bus_width_bytes = 0;
-  uint64_t scratchpad_count = 0;
-  uint64_t scratchpad_bytes = 0;
-  uint64_t scratchpad_row_bytes = 0;
-  uint64_t scratchpad_ports = 0;
-  uint64_t scratchpad_banks = 0;
-  uint64_t sdma_setup_cycles = 0;
-  double sdma_beat_cycles = 0;
-  uint64_t sdma_tile_rows = 0;
-  uint64_t sdma_tile_columns = 0;
-  uint64_t sdma_element_bytes = 0;
-  uint64_t sdma_ideal_setup_cycles = 0;
-  double sdma_ideal_beat_cycles = 0;
-  double sdma_measured_beat_cycles = 0;
-  uint64_t sdma_queue_depth = 0;
-  uint64_t instruction_cache_bytes = 0;
-  uint64_t instruction_cache_line_bytes = 0;
-  uint64_t instruction_cache_ways = 0;
-  uint64_t instruction_cache_miss_cycles = 0;
-  uint64_t data_cache_bytes = 0;
-  uint64_t data_cache_line_bytes = 0;
-  uint64_t data_cache_ways = 0;
-  uint64_t data_cache_miss_cycles = 0;
-  uint64_t scalar_latency_cycles = 0;
-  uint64_t scalar_multiply_latency_cycles = 0;
-  uint64_t scalar_divide_latency_cycles = 0;
-  uint64_t scalar_bf_add_latency_cycles = 0;
-  uint64_t scalar_bf_multiply_latency_cycles = 0;
-  uint64_t scalar_bf_root_latency_cycles = 0;
-  uint64_t scalar_bf_root_occupancy_cycles = 0;
-  uint64_t scalar_load_latency_cycles = 0;
-  uint64_t scalar_store_latency_cycles = 0;
-  uint64_t scalar_branch_cycles = 0;
-  uint64_t scalar_service_cycles = 0;
-  uint64_t vector_lanes = 0;
-  uint64_t vector_occupancy_cycles = 0;
-  uint64_t vector_latency_cycles = 0;
-  uint64_t vector_multiply_latency_cycles = 0;
-  uint64_t vector_reduce_latency_cycles = 0;
-  uint64_t vector_exp_latency_cycles = 0;
-  uint64_t vector_load_latency_cycles = 0;
-  uint64_t vector_store_latency_cycles = 0;
-  uint64_t array_rows = 0;
-  uint64_t array_columns = 0;
-  uint64_t array_row_cycles = 0;
-  uint64_t array_weight_cycles = 0;
-  uint64_t array_latency_cycles = 0;
-  uint64_t launch_overhead_cycles = 0;
-  uint64_t link_bytes_per_cycle = 0;
-  uint64_t link_latency_cycles = 0;
-  uint64_t telemetry_records = 0;
-  uint64_t core_count = 0;
-  uint64_t core_start_cycles = 0;
-  bool core_own_scratchpads = false;  // scratchpad.count of them for each core; otherwise all cores share those
-  Topology network_topology = Topology::kBus;
-  uint64_t network_columns = 0;
-  uint64_t network_link_bytes = 0;
-  uint64_t network_router_cycles = 0;
-  uint64_t energy_mac_bf16 = 0;
-  uint64_t energy_mac_fp16 = 0;
-  uint64_t energy_mac_fp32 = 0;
-  uint64_t energy_mac_int8 = 0;
-  uint64_t energy_lane = 0;
-  uint64_t energy_exp_lane = 0;
-  uint64_t energy_register_row = 0;
-  uint64_t energy_scratchpad_row = 0;
-  uint64_t energy_bus_beat = 0;
-  uint64_t energy_packet = 0;
-  uint64_t energy_link_byte = 0;
-  uint64_t energy_network_link_byte = 0;
-  uint64_t energy_router_byte = 0;
-  uint64_t energy_leakage = 0;
-  uint64_t area_multiply_add = 0;
-  uint64_t area_lane = 0;
-  uint64_t area_register_byte = 0;
-  uint64_t area_sram_byte = 0;
-  uint64_t area_scalar_core = 0;
 
   CacheParameters instruction_cache() const {
     return {instruction_cache_bytes, instruction_cache_line_bytes, instruction_cache_ways,
