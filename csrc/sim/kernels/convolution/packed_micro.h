@@ -32,45 +32,18 @@ namespace {
 // First outputs of the first row, Second of the second one.
 template <int First, int Second>
 void patch_kernel(const PatchTile& t) {
-  constexpr int lanes = kLanes<float>, V = kMaxVectors, R = First + Second;
-  Vec<float> acc[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec<float>{};
-  }
+  RegisterTile<float, First + Second, kMaxVectors> tile;
   const float *const image = t.image, *const second = t.image + t.second;
   const float* b = t.b;
   const char* next = t.next;
   const int64_t step = t.next_step;
   for (const int32_t *shift = t.shifts, *const end = shift + t.k; shift != end; ++shift) {
-    Vec<float> column[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
-    b += kStoredPanel;
     __builtin_prefetch(next, 0, 2);
-    next += step;
     const int64_t at = *shift;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const Vec<float> x = broadcast<float>(r < First ? image[at + r] : second[at + r - First]);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = multiply_add<float>(x, column[v], acc[r][v]);
-    }
+    tile.add(b, [=](int r) { return r < First ? image[at + r] : second[at + r - First]; });
+    b += kStoredPanel, next += step;
   }
-  float* out = t.out;
-  const float* addend = t.addend;
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      Vec<float> x = acc[r][v];
-      if (addend != nullptr) x = x + load_vector(addend + v * lanes);
-      store_vector(out + v * lanes, x);
-    }
-    out += t.ldo;
-    if (addend != nullptr) addend += t.ld_addend;
-  }
+  tile.store(t.out, t.ldo, t.addend, t.ld_addend);
 }
 
 using PatchKernel = void (*)(const PatchTile&);

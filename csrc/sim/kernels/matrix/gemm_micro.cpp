@@ -12,38 +12,10 @@ namespace {
 template <class T, int R, int V, class RowOfB>
 [[gnu::always_inline]] inline void accumulate(int64_t k, const T* a, int64_t lda, RowOfB row_of_b, T* tile,
                                               int64_t ldt) {
-  constexpr int lanes = kLanes<T>;
-  constexpr int groups = (R + 2) / 3;
-  Vec<T> acc[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec<T>{};
-  }
-  // One pointer for three rows: the other two are reached by x86's base + index * {1, 2} addressing.
-  const T* row[groups];
-#pragma GCC unroll 8
-  for (int g = 0; g < groups; ++g) row[g] = a + 3 * g * lda;
-  for (int64_t p = 0; p < k; ++p) {
-    const T* const b = row_of_b(p);
-    Vec<T> column[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const Vec<T> x = broadcast<T>(row[r / 3][(r % 3) * lda]);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = multiply_add<T>(x, column[v], acc[r][v]);
-    }
-#pragma GCC unroll 8
-    for (int g = 0; g < groups; ++g) ++row[g];
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) store_vector(tile + v * lanes, acc[r][v]);
-    tile += ldt;
-  }
+  RegisterTile<T, R, V> sums;
+  RowCursor<T, R> row(a, lda);
+  for (int64_t p = 0; p < k; ++p, row.next()) sums.add(row_of_b(p), row);
+  sums.store(tile, ldt, nullptr, 0);
 }
 
 template <class T, int R, int V>

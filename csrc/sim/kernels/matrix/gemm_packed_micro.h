@@ -30,49 +30,16 @@ namespace {
 
 template <int R>
 void packed_kernel(const PackedTile& t) {
-  constexpr int lanes = kLanes<float>, V = kMaxVectors;
-  constexpr int groups = (R + 2) / 3;
-  Vec<float> acc[R][V];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec<float>{};
-  }
-  const int64_t lda = t.lda, step = t.next_step;
-  const float* row[groups];
-#pragma GCC unroll 8
-  for (int g = 0; g < groups; ++g) row[g] = t.a + 3 * g * lda;
+  RegisterTile<float, R, kMaxVectors> tile;
+  RowCursor<float, R> row(t.a, t.lda);
+  const int64_t step = t.next_step;
   const float* b = t.b;
   const char* next = t.next;
-  for (int64_t p = t.k; p > 0; --p) {
-    Vec<float> column[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
-    b += kStoredPanel;
+  for (int64_t p = t.k; p > 0; --p, b += kStoredPanel, next += step, row.next()) {
     __builtin_prefetch(next, 0, 2);
-    next += step;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const Vec<float> x = broadcast<float>(row[r / 3][(r % 3) * lda]);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = multiply_add<float>(x, column[v], acc[r][v]);
-    }
-#pragma GCC unroll 8
-    for (int g = 0; g < groups; ++g) ++row[g];
+    tile.add(b, row);
   }
-  float* out = t.out;
-  const float* addend = t.addend;
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      Vec<float> x = acc[r][v];
-      if (addend != nullptr) x = x + load_vector(addend + v * lanes);
-      store_vector(out + v * lanes, x);
-    }
-    out += t.ldo;
-    if (addend != nullptr) addend += t.ld_addend;
-  }
+  tile.store(t.out, t.ldo, t.addend, t.ld_addend);
 }
 
 using PackedKernel = void (*)(const PackedTile&);

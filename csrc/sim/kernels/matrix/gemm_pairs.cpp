@@ -25,41 +25,34 @@ Words words(const void* p) {
   return v;
 }
 
-// As accumulate() of gemm_micro.cpp, with `step` for multiply-adds; a copy, since only a function for the same
-// instructions can have the step in line. kBegun: the first row of b is what the sums begin with.
+// As accumulate() of gemm_micro.cpp, with `step` for multiply-adds; a copy of the loop, since only a function for the
+// same instructions can have the step in line. kBegun: the first row of b is what the sums begin with.
 template <class T, int R, int V, bool kBegun, class Step>
 [[gnu::always_inline]] inline void accumulate_pairs(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb,
                                                     T* tile, int64_t ldt, Step step) {
-  constexpr int lanes = kLanes<T>, groups = (R + 2) / 3;
-  Vec<T> acc[R][V];
+  constexpr int lanes = kLanes<T>;
+  RegisterTile<T, R, V> acc;
+  if constexpr (kBegun) {
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = kBegun ? load_vector(b + v * lanes) : Vec<T>{};
+      for (int v = 0; v < V; ++v) acc.sums[r][v] = load_vector(b + v * lanes);
+    }
+    b += ldb;
   }
-  if constexpr (kBegun) b += ldb;
-  const T* row[groups];
-#pragma GCC unroll 8
-  for (int g = 0; g < groups; ++g) row[g] = a + 3 * g * lda;
-  for (int64_t p = 0; p < k; ++p, b += ldb) {
+  RowCursor<T, R> row(a, lda);
+  for (int64_t p = 0; p < k; ++p, b += ldb, row.next()) {
     Vec<T> column[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const Vec<T> x = broadcast<T>(row[r / 3][(r % 3) * lda]);
+      const Vec<T> x = broadcast<T>(row(r));
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = step(acc[r][v], x, column[v]);
+      for (int v = 0; v < V; ++v) acc.sums[r][v] = step(acc.sums[r][v], x, column[v]);
     }
-#pragma GCC unroll 8
-    for (int g = 0; g < groups; ++g) ++row[g];
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) store_vector(tile + v * lanes, acc[r][v]);
-    tile += ldt;
-  }
+  acc.store(tile, ldt, nullptr, 0);
 }
 
 struct ByteDotAdd;

@@ -19,6 +19,68 @@ inline constexpr int kMaxVectors = 2;  // vectors of a full B panel
 template <class T>
 inline constexpr int kPanel = kMaxVectors * kLanes<T>;
 
+// Rows of A, of which each step of k takes an element. One pointer for three rows: the other two are reached by x86's
+// base + index * {1, 2} addressing.
+template <class T, int R>
+class RowCursor {
+ public:
+  ATALLA_INLINE RowCursor(const T* a, int64_t lda) : lda_(lda) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) row_[g] = a + 3 * g * lda;
+  }
+  ATALLA_INLINE T operator()(int r) const { return row_[r / 3][(r % 3) * lda_]; }
+  ATALLA_INLINE void next() {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) ++row_[g];
+  }
+
+ private:
+  static constexpr int kGroups = (R + 2) / 3;
+  const T* row_[kGroups];
+  int64_t lda_;
+};
+
+// Sums of R rows by V vectors of columns, in registers.
+template <class T, int R, int V>
+struct RegisterTile {
+  Vec<T> sums[R][V];
+
+  ATALLA_INLINE RegisterTile() {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[r][v] = Vec<T>{};
+    }
+  }
+  // Adds the products of x(r) with a row of B to row r.
+  template <class X>
+  ATALLA_INLINE void add(const T* b, const X& x) {
+    Vec<T> column[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) column[v] = load_vector(b + v * kLanes<T>);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vec<T> factor = broadcast<T>(x(r));
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[r][v] = multiply_add<T>(factor, column[v], sums[r][v]);
+    }
+  }
+  // Adds what `addend` has, if it is not null, and stores whole vectors.
+  ATALLA_INLINE void store(T* out, int64_t ldo, const T* addend, int64_t ld_addend) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        Vec<T> x = sums[r][v];
+        if (addend != nullptr) x = x + load_vector(addend + v * kLanes<T>);
+        store_vector(out + v * kLanes<T>, x);
+      }
+      out += ldo;
+      if (addend != nullptr) addend += ld_addend;
+    }
+  }
+};
+
 // Integer type of the width of T, for shuffle masks.
 template <size_t Bytes>
 struct MaskOf;
