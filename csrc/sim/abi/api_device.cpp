@@ -36,11 +36,7 @@ atalla_status device_properties(atalla_device device, atalla_device_properties* 
 }
 
 atalla_status device_memory_fd(atalla_device device, int* fd) {
-  return with_device(device, [&](const Device& d) {
-    if (fd == nullptr) return null_argument("fd");
-    *fd = d.dram().fd();
-    return static_cast<atalla_status>(ATALLA_OK);
-  });
+  return ask_device(device, fd, "fd", [](const Device& d) { return d.dram().fd(); });
 }
 
 atalla_status device_host_view(atalla_device device, atalla_addr addr, uint64_t bytes, void** host) {
@@ -131,11 +127,7 @@ atalla_status scpad_free(atalla_device device, uint32_t sid, uint32_t addr) {
 }
 
 atalla_status chip_config(atalla_device device, const char** toml) {
-  return with_device(device, [&](const Device& d) {
-    if (toml == nullptr) return null_argument("toml");
-    *toml = d.config_text().c_str();
-    return static_cast<atalla_status>(ATALLA_OK);
-  });
+  return ask_device(device, toml, "toml", [](const Device& d) { return d.config_text().c_str(); });
 }
 
 }  // namespace atalla::sim::api

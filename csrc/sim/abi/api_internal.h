@@ -60,6 +60,25 @@ atalla_status with_device(atalla_device handle, F&& body) noexcept {
   });
 }
 
+// *out = body(Device&), whose argument is named `name`.
+template <class T, class F>
+atalla_status ask_device(atalla_device handle, T* out, const char* name, F&& body) noexcept {
+  return with_device(handle, [&](Device& d) -> atalla_status {
+    if (out == nullptr) return null_argument(name);
+    *out = body(d);
+    return ATALLA_OK;
+  });
+}
+
+// body(Stream&) of a handle that is a stream's; the stream's functions check it again under their lock.
+template <class F>
+atalla_status with_stream(atalla_stream handle, F&& body) {
+  Stream* stream = registry.streams.find(number(handle));
+  if (stream == nullptr) [[unlikely]]
+    return bad_handle("stream", number(handle));
+  return body(*stream);
+}
+
 // Reads a struct that a caller filled: as many bytes as both sides know, the rest zero.
 template <class T>
 atalla_status read_struct(const T* given, const char* name, T* value) {

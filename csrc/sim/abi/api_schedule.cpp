@@ -27,19 +27,12 @@ atalla_status launch_work(const atalla_launch_desc* desc, size_t desc_bytes, ata
 }
 
 atalla_status core_count(atalla_device device, uint32_t* cores) {
-  return with_device(device, [&](const Device& d) {
-    if (cores == nullptr) return null_argument("cores");
-    *cores = static_cast<uint32_t>(d.config().core_count);
-    return atalla_status{ATALLA_OK};
-  });
+  return ask_device(device, cores, "cores",
+                    [](const Device& d) { return static_cast<uint32_t>(d.config().core_count); });
 }
 
 atalla_status beat_millicycles(atalla_device device, uint64_t* millicycles) {
-  return with_device(device, [&](const Device& d) {
-    if (millicycles == nullptr) return null_argument("millicycles");
-    *millicycles = d.config().beat_millicycles;
-    return atalla_status{ATALLA_OK};
-  });
+  return ask_device(device, millicycles, "millicycles", [](const Device& d) { return d.config().beat_millicycles; });
 }
 
 atalla_status area(const char* text, atalla_area* area) {
@@ -62,11 +55,7 @@ atalla_status launch_energy(atalla_device device, const atalla_launch_desc* desc
 }
 
 atalla_status idle_energy(atalla_device device, uint64_t cycles, atalla_energy* energy) {
-  return with_device(device, [&](const Device& d) {
-    if (energy == nullptr) return null_argument("energy");
-    *energy = d.energy().idle(cycles);
-    return atalla_status{ATALLA_OK};
-  });
+  return ask_device(device, energy, "energy", [&](const Device& d) { return d.energy().idle(cycles); });
 }
 
 constexpr atalla_schedule_api kScheduleApi = {

@@ -12,16 +12,6 @@
 namespace atalla::sim::api {
 namespace {
 
-// Calls a member of the stream, which checks the handle again under its lock.
-template <class F>
-atalla_status with_stream(atalla_stream handle, F&& body) noexcept {
-  return guarded([&]() -> atalla_status {
-    Stream* stream = registry.streams.find(number(handle));
-    if (stream == nullptr) return bad_handle("stream", number(handle));
-    return body(*stream, number(handle));
-  });
-}
-
 // body(EventSlot&) while the event's device cannot be closed.
 template <class F>
 atalla_status with_event(atalla_event handle, F&& body) noexcept {
@@ -46,41 +36,40 @@ atalla_status stream_create(atalla_device device, int32_t /*priority*/, atalla_s
 }
 
 atalla_status stream_destroy(atalla_stream stream) {
-  return with_stream(stream, [&](Stream& s, uint64_t handle) -> atalla_status {
-    const std::lock_guard device_lock(registry.mutex);
-    const std::lock_guard lock(s.mutex());  // running work ends first
-    if (!registry.streams.live(handle)) return bad_handle("stream", handle);
-    if (s.device()->default_stream == handle) {
-      return set_error(ATALLA_ERR_ARGUMENT, "the default stream belongs to its device and cannot be destroyed");
-    }
-    s.detach();
-    registry.streams.destroy(handle);
-    return ATALLA_OK;
+  return guarded([&] {
+    return with_stream(stream, [handle = number(stream)](Stream& s) -> atalla_status {
+      const std::lock_guard device_lock(registry.mutex);
+      const std::lock_guard lock(s.mutex());  // running work ends first
+      if (!registry.streams.live(handle)) return bad_handle("stream", handle);
+      if (s.device()->default_stream == handle) {
+        return set_error(ATALLA_ERR_ARGUMENT, "the default stream belongs to its device and cannot be destroyed");
+      }
+      s.detach();
+      registry.streams.destroy(handle);
+      return ATALLA_OK;
+    });
   });
 }
 
 atalla_status stream_default(atalla_device device, atalla_stream* stream) {
-  return with_device(device, [&](const Device& d) {
-    if (stream == nullptr) return null_argument("stream");
-    *stream = to_handle<atalla_stream>(d.default_stream);
-    return static_cast<atalla_status>(ATALLA_OK);
-  });
+  return ask_device(device, stream, "stream",
+                    [](const Device& d) { return to_handle<atalla_stream>(d.default_stream); });
 }
 
 atalla_status stream_query(atalla_stream stream) {
-  return with_stream(stream, [](Stream& s, uint64_t handle) { return s.query(handle); });
+  return guarded([&] { return with_stream(stream, [&](Stream& s) { return s.query(number(stream)); }); });
 }
 
 atalla_status stream_synchronize(atalla_stream stream) {
-  return with_stream(stream, [](Stream& s, uint64_t handle) { return s.synchronize(handle); });
+  return guarded([&] { return with_stream(stream, [&](Stream& s) { return s.synchronize(number(stream)); }); });
 }
 
 atalla_status stream_wait_event(atalla_stream stream, atalla_event event) {
-  return with_event(event, [&](const EventSlot& e) -> atalla_status {
-    Stream* s = registry.streams.find(number(stream));
-    if (s == nullptr) return bad_handle("stream", number(stream));
-    s->wait(e);
-    return ATALLA_OK;
+  return with_event(event, [&](const EventSlot& e) {
+    return with_stream(stream, [&](Stream& s) {
+      s.wait(e);
+      return static_cast<atalla_status>(ATALLA_OK);
+    });
   });
 }
 

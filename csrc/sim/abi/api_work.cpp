@@ -101,25 +101,16 @@ atalla_status charges_waiting(uint64_t* bytes) {
 
 // The hot path: a lookup, one uncontended lock, and the work. Kernels do not throw, so there is nothing to guard.
 atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
-  Stream* s = registry.streams.find(number(stream));
-  if (s == nullptr) [[unlikely]]
-    return bad_handle("stream", number(stream));
-  return s->launch(number(stream), desc, desc_bytes);
+  return with_stream(stream, [&](Stream& s) { return s.launch(number(stream), desc, desc_bytes); });
 }
 
 atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
-  Stream* s = registry.streams.find(number(stream));
-  if (s == nullptr) [[unlikely]]
-    return bad_handle("stream", number(stream));
-  return s->execute_launch(number(stream), desc, desc_bytes);
+  return with_stream(stream, [&](Stream& s) { return s.execute_launch(number(stream), desc, desc_bytes); });
 }
 
 atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes) {
   const std::shared_lock lock(registry.mutex);
-  Stream* s = registry.streams.find(number(stream));
-  if (s == nullptr) [[unlikely]]
-    return bad_handle("stream", number(stream));
-  return s->charge_launch(desc, desc_bytes);
+  return with_stream(stream, [&](Stream& s) { return s.charge_launch(desc, desc_bytes); });
 }
 
 atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
