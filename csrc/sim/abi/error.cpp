@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/abi/error.h"
 
+#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace atalla::sim {
 namespace {
@@ -21,6 +23,25 @@ atalla_status set_error(atalla_status status, const char* format, ...) {
   va_end(args);
   memcpy(error_text, text, strlen(text) + 1);
   return status;
+}
+
+atalla_status fail_with(const Launch& launch, atalla_status status, const char* text,
+                        std::initializer_list<ErrorValue> values) {
+  std::string filled = std::string(launch.kernel) + ": ";
+  auto next = values.begin();
+  for (const char* c = text; *c != '\0'; ++c) {
+    if (c[0] != '{' || c[1] != '}') {
+      filled += *c;
+      continue;
+    }
+    const ErrorValue& value = *next++;
+    char number[32];
+    if (value.kind == ErrorValue::Kind::kNumber) snprintf(number, sizeof number, "%g", value.number);
+    else snprintf(number, sizeof number, "%" PRId64, value.integer);
+    filled += value.kind == ErrorValue::Kind::kText ? value.text : number;
+    ++c;
+  }
+  return set_error(status, "%s", filled.c_str());
 }
 
 void prefix_error(const char* format, ...) {

@@ -55,8 +55,7 @@ struct Dims {
 // Walks over the dimensions of one operand after the other. After an error it does nothing.
 class SizeCheck {
  public:
-  SizeCheck(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc, void* const* data)
-      : kernel_(kernel), traits_(traits), desc_(desc), data_(data) {}
+  SizeCheck(const Launch& launch, const KernelTraits& traits) : launch_(launch), desc_(launch.desc), traits_(traits) {}
 
   atalla_status status() const { return status_; }
   int end_of_inputs() const { return desc_.n_operands - (has_program(traits_, desc_) ? 1 : 0); }
@@ -158,7 +157,7 @@ class SizeCheck {
       if (!immediate) fail("a tensor, not an immediate value");
       return false;
     }
-    return data_[index] != nullptr || is_empty(*operand_);
+    return launch_.data[index] != nullptr || is_empty(*operand_);
   }
   const int64_t* sizes() const { return scalar_ ? kScalar : operand_->sizes; }
   int64_t next() { return sizes()[dim_++]; }
@@ -197,18 +196,16 @@ class SizeCheck {
     va_start(arguments, expected);
     vsnprintf(text, sizeof text, expected, arguments);
     va_end(arguments);
-    status_ =
-        set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d (%s) is %s, expected %s", kernel_, index_, name_, given, text);
+    status_ = sim::fail(launch_, ATALLA_ERR_ARGUMENT, "operand {} ({}) is {}, expected {}", index_, name_, given, text);
   }
   [[gnu::cold]] void not_contiguous(const char* part) {
-    status_ = set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d (%s) does not have contiguous%s", kernel_, index_, name_,
+    status_ = sim::fail(launch_, ATALLA_ERR_ARGUMENT, "operand {} ({}) does not have contiguous{}", index_, name_,
                         *part != '\0' ? part : " elements");
   }
 
-  const char* const kernel_;
-  const KernelTraits& traits_;
+  const Launch& launch_;
   const atalla_launch_desc& desc_;
-  void* const* const data_;
+  const KernelTraits& traits_;
   const atalla_operand* operand_ = nullptr;
   const char *name_ = "", *shape_ = "";
   int index_ = 0, dim_ = 0, ndim_ = 0;
@@ -230,11 +227,10 @@ SizeFunction size_function(std::string_view kernel) {
   return nullptr;
 }
 
-atalla_status check_sizes(const char* kernel, SizeFunction function, const KernelTraits& traits,
-                          const atalla_launch_desc& desc, void* const* data) {
+atalla_status check_sizes(const Launch& launch, SizeFunction function, const KernelTraits& traits) {
   if (function == nullptr) return ATALLA_OK;
-  SizeCheck check(kernel, traits, desc, data);
-  function(check, desc);
+  SizeCheck check(launch, traits);
+  function(check, launch.desc);
   return check.status();
 }
 

@@ -16,8 +16,7 @@ using SizeFunction = void (*)(SizeCheck&, const atalla_launch_desc&);
 // Null for a kernel whose operands may have any sizes.
 SizeFunction size_function(std::string_view kernel);
 
-// data[k] is null for an operand that is absent. Error: ATALLA_ERR_ARGUMENT, with a text after `kernel`.
-atalla_status check_sizes(const char* kernel, SizeFunction function, const KernelTraits& traits,
-                          const atalla_launch_desc& desc, void* const* data);
+// Error: ATALLA_ERR_ARGUMENT.
+atalla_status check_sizes(const Launch& launch, SizeFunction function, const KernelTraits& traits);
 
 }  // namespace atalla::sim

@@ -28,35 +28,28 @@ bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc) {
   return false;
 }
 
-namespace {
-
-atalla_status bad_count(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc) {
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs of %d operands, expected %d of %d to %d", kernel,
-                   int{desc.n_outputs}, int{desc.n_operands}, int{traits.outputs}, int{traits.least}, int{traits.most});
-}
-
-}  // namespace
-
-atalla_status check_contract(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc,
-                             void* const* data) {
+atalla_status check_contract(const Launch& launch, const KernelTraits& traits) {
+  const atalla_launch_desc& desc = launch.desc;
   const bool outputs = traits.any_outputs ? desc.n_outputs >= traits.outputs : desc.n_outputs == traits.outputs;
-  if (!outputs || desc.n_operands < traits.least || desc.n_operands > traits.most)
-    return bad_count(kernel, traits, desc);
+  if (!outputs || desc.n_operands < traits.least || desc.n_operands > traits.most) {
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected {} of {} to {}", desc.n_outputs,
+                desc.n_operands, traits.outputs, traits.least, traits.most);
+  }
   const bool wide = desc.compute_dtype == ATALLA_F64 || desc.compute_dtype == ATALLA_C128;
   const atalla_dtype real = wide ? ATALLA_F64 : ATALLA_F32, complex = wide ? ATALLA_C128 : ATALLA_C64;
   for (int k = 0; k < desc.n_operands && !traits.any_outputs; ++k) {
     const atalla_operand& operand = desc.operands[k];
-    if (data[k] == nullptr && !is_empty(operand)) [[unlikely]] {
+    if (launch.data[k] == nullptr && !is_empty(operand)) [[unlikely]] {
       if ((traits.required >> k & 1) == 0) continue;
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", kernel, k);
+      return fail(launch, ATALLA_ERR_ARGUMENT, "operand {} is absent, expected a tensor", k);
     }
     uint32_t sets = 1u << operand.dtype;  // that have the operand's dtype
     if (operand.dtype == desc.compute_dtype) sets |= kComputeDtype;
     if (operand.dtype == real) sets |= kRealDtype;
     if (operand.dtype == complex) sets |= kComplexDtype;
     if ((traits.dtypes[k] & sets) == 0) [[unlikely]] {
-      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d of dtype %s is not supported with %s", kernel, k,
-                       dtype_name(operand.dtype), dtype_name(desc.compute_dtype));
+      return fail(launch, ATALLA_ERR_UNSUPPORTED, "operand {} of dtype {} is not supported with {}", k,
+                  dtype_name(operand.dtype), dtype_name(desc.compute_dtype));
     }
   }
   for (const EnumRange& range : traits.enums) {
@@ -64,17 +57,16 @@ atalla_status check_contract(const char* kernel, const KernelTraits& traits, con
     const int64_t value = desc.iparams[range.slot];
     if (value >= 0 && value < range.count) [[likely]]
       continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: parameter i%d is %lld, expected 0 to %d", kernel, int{range.slot},
-                     static_cast<long long>(value), range.count - 1);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "parameter i{} is {}, expected 0 to {}", range.slot, value,
+                range.count - 1);
   }
   for (uint32_t left = traits.extents; left != 0; left &= left - 1) {
     const int slot = __builtin_ctz(left);
     const int64_t value = desc.iparams[slot];
     if (value >= -kMaxExtent && value <= kMaxExtent) [[likely]]
       continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: parameter i%d is %lld, expected %lld to %lld", kernel, slot,
-                     static_cast<long long>(value), static_cast<long long>(-kMaxExtent),
-                     static_cast<long long>(kMaxExtent));
+    return fail(launch, ATALLA_ERR_ARGUMENT, "parameter i{} is {}, expected {} to {}", slot, value, -kMaxExtent,
+                kMaxExtent);
   }
   return ATALLA_OK;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/abi/atalla.h"
+#include "sim/kernels/base/kernel.h"
 
 namespace atalla::sim {
 
@@ -41,10 +42,8 @@ inline bool is_empty(const atalla_operand& operand) {
 
 bool has_program(const KernelTraits& traits, const atalla_launch_desc& desc);
 
-// Checks the number of operands, those that must be there, listed dtypes, enums and extents. data[k] is null for an
-// operand that is absent. Error: ATALLA_ERR_ARGUMENT or, for a dtype, ATALLA_ERR_UNSUPPORTED, with a text after
-// `kernel`.
-atalla_status check_contract(const char* kernel, const KernelTraits& traits, const atalla_launch_desc& desc,
-                             void* const* data);
+// Checks the number of operands, those that must be there, listed dtypes, enums and extents. Error: ATALLA_ERR_ARGUMENT
+// or, for a dtype, ATALLA_ERR_UNSUPPORTED.
+atalla_status check_contract(const Launch& launch, const KernelTraits& traits);
 
 }  // namespace atalla::sim

@@ -405,10 +405,11 @@ atalla_status run_launch(Device& device, const atalla_launch_desc* desc, size_t 
   const Kernel& kernel = kernels[desc->kernel];
   atalla_status status = bind_operands(kernel.name, device, *desc, data, reaches, own);
   const KernelTraits& traits = traits_of(desc->kernel);
-  if (status == ATALLA_OK) status = check_contract(kernel.name, traits, *desc, data);
-  if (status == ATALLA_OK) status = check_sizes(kernel.name, size_function_of(desc->kernel), traits, *desc, data);
+  const Launch launch{*desc, data, kernel.name};
+  if (status == ATALLA_OK) status = check_contract(launch, traits);
+  if (status == ATALLA_OK) status = check_sizes(launch, size_function_of(desc->kernel), traits);
   if (status == ATALLA_OK) [[likely]]
-    status = run_kernel(kernel, Launch{*desc, data});
+    status = run_kernel(kernel, launch);
   if (status != ATALLA_OK) [[unlikely]]
     return name_launch(device, kernel.name, *desc, charged_next, status);
   return ATALLA_OK;
@@ -422,7 +423,7 @@ atalla_status launch(Device& device, uint32_t stream, const atalla_launch_desc* 
     void* data[ATALLA_MAX_OPERANDS];
     if (bind_known(*desc, *known, data)) [[likely]] {
       const Kernel& kernel = device.kernels()[desc->kernel];
-      const atalla_status status = run_kernel(kernel, Launch{*desc, data, true});
+      const atalla_status status = run_kernel(kernel, Launch{*desc, data, kernel.name, true});
       if (status != ATALLA_OK) [[unlikely]]
         return name_launch(device, kernel.name, *desc, true, status);
       const KindCharge* const kind = known->price.kind;

@@ -26,60 +26,27 @@ constexpr uint64_t kIntegerDtypes = dtype_bit(ATALLA_U8) | dtype_bit(ATALLA_I8) 
                                     dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64) | dtype_bit(ATALLA_BOOL);
 constexpr uint64_t kIndexDtypes = dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64);
 constexpr uint64_t kComplexDtypes = dtype_bit(ATALLA_C64) | dtype_bit(ATALLA_C128);
-constexpr uint64_t kAllDtypes = kFloatDtypes | kIntegerDtypes | kComplexDtypes;
+constexpr uint64_t kRealDtypes = kFloatDtypes | kIntegerDtypes;
+constexpr uint64_t kAllDtypes = kRealDtypes | kComplexDtypes;
 
 inline bool is_complex(atalla_dtype d) { return d < 64 && (dtype_bit(d) & kComplexDtypes) != 0; }
 
 // Calls f with a value of the DRAM type of `dtype`; false when the code is not a dtype.
 template <class F>
 inline bool dispatch_dtype(atalla_dtype dtype, F&& f) {
-  switch (dtype) {
-    case ATALLA_U8:
-      f(uint8_t{});
-      return true;
-    case ATALLA_I8:
-      f(int8_t{});
-      return true;
-    case ATALLA_I16:
-      f(int16_t{});
-      return true;
-    case ATALLA_I32:
-      f(int32_t{});
-      return true;
-    case ATALLA_I64:
-      f(int64_t{});
-      return true;
-    case ATALLA_F16:
-      f(Half{});
-      return true;
-    case ATALLA_BF16:
-      f(BFloat16{});
-      return true;
-    case ATALLA_F32:
-      f(float{});
-      return true;
-    case ATALLA_F64:
-      f(double{});
-      return true;
-    case ATALLA_C64:
-      f(Complex<float>{});
-      return true;
-    case ATALLA_C128:
-      f(Complex<double>{});
-      return true;
-    case ATALLA_BOOL:
-      f(BoolByte{});
-      return true;
-    default:
-      return false;
-  }
+#define ATALLA_CASE(code, type, index) \
+  case code:                           \
+    f(type{});                         \
+    return true;
+  switch (dtype) { ATALLA_FORALL_DTYPES(ATALLA_CASE) }
+#undef ATALLA_CASE
+  return false;
 }
 
 // dst[i] = src[i * stride], converted. Out of line: inlined at each use, the twelve loops would be most of a kernel.
 template <class T>
 [[gnu::noinline]] void load_run(const void* src, atalla_dtype dtype, int64_t stride, int64_t count, T* dst) {
-  dispatch_dtype(dtype, [&](auto tag) {
-    using S = decltype(tag);
+  dispatch_dtype(dtype, [&]<class S>(S) {
     const S* s = static_cast<const S*>(src);
     int64_t i = 0;
 #if defined(__F16C__)
@@ -100,8 +67,7 @@ template <class T>
 // dst[i * stride] = src[i], converted and rounded once.
 template <class T>
 [[gnu::noinline]] void store_run(const T* src, int64_t count, void* dst, atalla_dtype dtype, int64_t stride) {
-  dispatch_dtype(dtype, [&](auto tag) {
-    using D = decltype(tag);
+  dispatch_dtype(dtype, [&]<class D>(D) {
     D* d = static_cast<D*>(dst);
     int64_t i = 0;
 #if defined(__F16C__)
@@ -129,8 +95,7 @@ template <class T>
 // Rounds loaded values to the compute dtype; needed only for operands that are of another dtype.
 template <class T>
 inline void round_to(atalla_dtype compute, T* x, int64_t count) {
-  dispatch_dtype(compute, [&](auto tag) {
-    using C = decltype(tag);
+  dispatch_dtype(compute, [&]<class C>(C) {
     if constexpr (!std::is_same_v<C, T>) {
       for (int64_t i = 0; i < count; ++i) x[i] = convert<T>(convert<C>(x[i]));
     }

@@ -12,26 +12,25 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-inline atalla_status check_same_sizes(const char* kernel, const Launch& l, int a, int b) {
+inline atalla_status check_same_sizes(const Launch& l, int a, int b) {
   const atalla_operand &x = l.operand(a), &y = l.operand(b);
   if (x.ndim != y.ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d as operand %d has", kernel, b,
-                     y.ndim, x.ndim, a);
+    return fail(l, ATALLA_ERR_ARGUMENT, "operand {} has {} dimensions, expected {} as operand {} has", b, y.ndim,
+                x.ndim, a);
   }
   for (int d = 0; d < x.ndim; ++d) {
     if (x.sizes[d] != y.sizes[d]) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld as operand %d",
-                       kernel, b, static_cast<long long>(y.sizes[d]), d, static_cast<long long>(x.sizes[d]), a);
+      return fail(l, ATALLA_ERR_ARGUMENT, "operand {} has size {} in dimension {}, expected {} as operand {}", b,
+                  y.sizes[d], d, x.sizes[d], a);
     }
   }
   return ATALLA_OK;
 }
 
 // `dim` of a tensor of `ndim` dimensions; a 0-d tensor counts as 1-d.
-inline atalla_status check_dim(const char* kernel, int64_t dim, int ndim) {
+inline atalla_status check_dim(const Launch& l, int64_t dim, int ndim) {
   if (dim >= 0 && dim < (ndim > 0 ? ndim : 1)) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: dim %lld of a tensor of %d dimensions", kernel,
-                   static_cast<long long>(dim), ndim);
+  return fail(l, ATALLA_ERR_ARGUMENT, "dim {} of a tensor of {} dimensions", dim, ndim);
 }
 
 // The size of dimension `dim`; 1 of a 0-d tensor, and where check_dim() fails.

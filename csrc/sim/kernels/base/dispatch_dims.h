@@ -99,6 +99,20 @@ struct Cursor {
   }
 };
 
+// body(cursor, first, count) for parts of at most `part` of `length` elements at each position of `dims`, in parallel.
+template <int K, class F>
+void for_each_part(const Dims<K>& dims, int64_t length, int64_t part, int64_t grain, F&& body) {
+  const int64_t parts = ceil_div(length, part);
+  parallel_for(dims.count() * parts, grain, [&](int64_t begin, int64_t end) {
+    Cursor<K> at_row(dims, begin / parts);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % parts * part;
+      body(at_row, first, min_of(part, length - first));
+      if (i % parts == parts - 1) at_row.next();
+    }
+  });
+}
+
 // Rows a task should have, so that it is worth handing to another thread.
 inline int64_t grain_for(int64_t elements_per_row) {
   constexpr int64_t kElementsPerTask = 16384;

@@ -49,13 +49,13 @@ inline bool is_contiguous(const atalla_operand& o) {
 
 // No output may start where an input does: another thread may still read what one overwrites. An input without elements
 // has no place of its own, so its address says nothing.
-inline atalla_status check_outputs_apart(const Launch& launch, const char* name) {
+inline atalla_status check_outputs_apart(const Launch& launch) {
   const atalla_launch_desc& d = launch.desc;
   for (int k = d.n_outputs; k < d.n_operands; ++k) {
     if (launch.data[k] == nullptr || element_count(launch.operand(k)) == 0) continue;
     for (int j = 0; j < d.n_outputs; ++j) {
       if (launch.data[j] != launch.data[k]) continue;
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: output %d stands where operand %d does", name, j, k);
+      return fail(launch, ATALLA_ERR_ARGUMENT, "output {} stands where operand {} does", j, k);
     }
   }
   return ATALLA_OK;

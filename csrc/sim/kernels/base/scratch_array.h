@@ -64,8 +64,8 @@ class ScratchArray {
   alignas(64) unsigned char own_[kOwnBytes > 0 ? kOwnBytes : 1];
 };
 
-inline atalla_status no_memory(const char* kernel) {
-  return set_error(ATALLA_ERR_SYSTEM, "%s: the host has no memory for its work arrays", kernel);
+inline atalla_status no_memory(const Launch& l) {
+  return fail(l, ATALLA_ERR_SYSTEM, "the host has no memory for its work arrays");
 }
 
 }  // namespace

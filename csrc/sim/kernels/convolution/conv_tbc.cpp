@@ -4,7 +4,6 @@
 // each over the channels of the input, in F32 (F64 for F64).
 #include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/flag.h"
 #include "sim/kernels/base/scratch_array.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -82,11 +81,8 @@ atalla_status run_as(const Launch& l) {
   const TimeConvolution<T> convolution{l, ConvTbcParameters::read(l.desc).padding};
   const int64_t rows = convolution.out.sizes[0] * convolution.batch;
   if (rows == 0 || convolution.columns == 0) return ATALLA_OK;
-  Flag failed;
-  parallel_for(rows, kBlock, [&](int64_t first, int64_t last) {
-    if (!convolution.run(first, last)) failed.set();
-  });
-  return failed ? no_memory("conv_tbc") : ATALLA_OK;
+  const bool ok = parallel_try(rows, kBlock, [&](int64_t first, int64_t last) { return convolution.run(first, last); });
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
 atalla_status run_conv_tbc(const Launch& l) {

@@ -5,6 +5,7 @@
 // the structure.
 #include "sim/kernels/convolution/finish.h"
 //
+#include "sim/kernels/base/types.h"
 #include "sim/kernels/convolution/check.h"
 #include "sim/kernels/convolution/patches.h"
 #include "sim/kernels/convolution/product.h"
@@ -93,7 +94,7 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   conv.out = tensor(Operands::kOut), conv.in = tensor(Operands::kInput);
   conv.weight = weight_rows<T>(s, tensor(Operands::kWeight));
   if (conv.weight == nullptr && s.depth() > 0) {
-    return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for a copy of the weight");
+    return fail(launch, ATALLA_ERR_SYSTEM, "no memory for a copy of the weight");
   }
   const bool has_bias = has_operand(launch, Operands::kBias);
   conv.bias = has_bias ? launch.ptr<const char>(Operands::kBias) : nullptr;
@@ -119,90 +120,77 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
           {s, conv.in, conv.out, conv.weight, /*packed=*/false, conv.bias, conv.bias_dtype, conv.bias_stride, finish});
       if (end == WinogradEnd::kDone) return ATALLA_OK;
       if (end == WinogradEnd::kNoMemory) {
-        return set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for transformed images and weights");
+        return fail(launch, ATALLA_ERR_SYSTEM, "no memory for transformed images and weights");
       }
     }
   }
-  bool ok = true;
   const int64_t work_a_position = max_of(1, s.out_per_group() * s.depth());
   const SlabPlan plan = plan_slabs<T>(s);
   if (plan.pays) {
     const int64_t units = s.batch * s.groups * plan.slabs * plan.blocks;
     const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
-    parallel_for(units, ceil_div(kSerialConvolution, work + 1), [&](int64_t begin, int64_t end) {
-      if (!multiply_slabs(conv, plan, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-    });
-    return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for the copy of the image");
+    const bool ok = parallel_try(units, ceil_div(kSerialConvolution, work + 1),
+                                 [&](int64_t begin, int64_t end) { return multiply_slabs(conv, plan, begin, end); });
+    return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for the copy of the image");
   }
   // Units are panels of positions of every (batch, group); with few of them, channels are cut instead.
   const int64_t panel = kPanel<T>;
   const int64_t panels = ceil_div(s.positions(), panel);
   const int64_t images = s.batch * s.groups;
   const int64_t limit = conv.flat_out ? s.positions() : 32 * panel;  // bounds the scratch rows of scattered outputs
+  bool ok = true;
   if (images * panels < 8 && s.out_per_group() >= 4 * kMaxRows) {
     const int64_t grain = kMaxRows * ceil_div(kSerialConvolution, images * s.positions() * s.depth() * kMaxRows + 1);
-    parallel_for(s.out_per_group(), grain, [&](int64_t begin, int64_t end) {
+    ok = parallel_try(s.out_per_group(), grain, [&](int64_t begin, int64_t end) {
+      bool done = true;
       for (int64_t i = 0; i < images; ++i) {
-        if (!run_matrix(conv, i / s.groups, i % s.groups, begin, end, 0, s.positions())) {
-          __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-        }
+        done = run_matrix(conv, i / s.groups, i % s.groups, begin, end, 0, s.positions()) && done;
       }
+      return done;
     });
   } else {
     const int64_t grain = ceil_div(kSerialConvolution, work_a_position * panel);
-    parallel_for(images * panels, grain, [&](int64_t begin, int64_t end) {
+    ok = parallel_try(images * panels, grain, [&](int64_t begin, int64_t end) {
+      bool done = true;
       while (begin < end) {
         const int64_t image = begin / panels, from = begin % panels;
         const int64_t to = min_of(panels, from + (end - begin));
         for (int64_t p = from * panel; p < min_of(to * panel, s.positions()); p += limit) {
           const int64_t stop = min_of(p + limit, min_of(to * panel, s.positions()));
-          if (!run_matrix(conv, image / s.groups, image % s.groups, 0, s.out_per_group(), p, stop)) {
-            __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-          }
+          done = run_matrix(conv, image / s.groups, image % s.groups, 0, s.out_per_group(), p, stop) && done;
         }
         begin += to - from;
       }
+      return done;
     });
   }
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "convolution: no memory for packing buffers");
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 atalla_status run(const Launch& launch) {
-  if (atalla_status s = check_convolution(launch, "convolution")) return s;
-  switch (launch.desc.compute_dtype) {
-    case ATALLA_F64:
-      return run_as<double>(launch);
-    case ATALLA_I64:
-      return run_as<uint64_t>(launch);
-    case ATALLA_F16:
-    case ATALLA_BF16:
-    case ATALLA_F32:
-      return run_as<float>(launch);
-    default:
-      return run_as<uint32_t>(launch);
-  }
+  if (atalla_status s = check_convolution(launch)) return s;
+  return with_product_type(launch.desc.compute_dtype, [&]<class T>(T) { return run_as<T>(launch); });
 }
 
 constexpr int kFusedInputs = 2;  // behind the weight: bias and the value outside of the input
 
 atalla_status run_fused(const Launch& launch) {
-  constexpr char name[] = "convolution_fused";
   const int n_out = launch.desc.n_outputs;
   const bool integers = launch.desc.compute_dtype == ATALLA_I32;
   ProgramFinish finish(launch, kFusedInputs);
-  if (atalla_status s = finish.check_count(name)) return s;
+  if (atalla_status s = finish.check_count()) return s;
   atalla_launch_desc alone;
   describe_convolution_alone(launch.desc, kFusedInputs, alone);
   alone.operands[ConvolutionOperands::kOut].dtype = integers ? ATALLA_I32 : ATALLA_F32;
   void* data[3 + kFusedInputs] = {launch.data[0]};
   for (int i = 0; i < 2 + kFusedInputs; ++i) data[1 + i] = launch.data[n_out + i];
-  const Launch convolution{alone, data};
-  if (atalla_status s = check_convolution(convolution, name)) return s;
-  if (atalla_status s = finish.decode(name, alone, data[0])) return s;
-  if (atalla_status s = check_outputs_apart(launch, name)) return s;
+  const Launch convolution{alone, data, launch.kernel};
+  if (atalla_status s = check_convolution(convolution)) return s;
+  if (atalla_status s = finish.decode(alone, data[0])) return s;
+  if (atalla_status s = check_outputs_apart(launch)) return s;
   if (atalla_status s = integers ? run_as<uint32_t>(convolution, &finish) : run_as<float>(convolution, &finish))
     return s;
-  return finish.status(name);
+  return finish.status();
 }
 
 constexpr uint64_t kFusedDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16 | 1u << ATALLA_I32;

@@ -49,23 +49,23 @@ struct ProgramFinish : ConvolutionFinish {
   ProgramFinish(const Launch& l, int more)
       : ConvolutionFinish{apply}, launch(l), first_extra(l.desc.n_outputs + 2 + more) {}
 
-  atalla_status check_count(const char* name) const {
+  atalla_status check_count() const {
     const int n_out = launch.desc.n_outputs;
     if (n_out >= 1 && n_out <= kProgramOutputs && launch.desc.n_operands > first_extra) return ATALLA_OK;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %d outputs of %d operands, expected %d and more", name, n_out,
-                     int{launch.desc.n_operands}, first_extra + 1);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected {} and more", n_out,
+                launch.desc.n_operands, first_extra + 1);
   }
 
   // After check_count and the checks of `alone`, the convolution alone, whose output is of the sums' dtype. The
   // convolution then writes its sums to `out`, where the program reads them.
-  atalla_status decode(const char* name, atalla_launch_desc& alone, void*& out) {
+  atalla_status decode(atalla_launch_desc& alone, void*& out) {
     const atalla_launch_desc& desc = launch.desc;
     const ConvolutionShape shape = convolution_shape(alone);
     const atalla_dtype dtype = alone.operands[0].dtype;
     const int n_out = desc.n_outputs, last = desc.n_operands - 1;
     if (atalla_status s = program.decode(launch, first_extra, last, dtype)) return s;
     if (position_stride(desc.operands[0]) < 0)
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: expected one stride between the positions of the first output", name);
+      return fail(launch, ATALLA_ERR_ARGUMENT, "expected one stride between the positions of the first output");
     for (int i = 1; i < last; ++i) {
       if (i >= n_out && i < first_extra) continue;
       const atalla_operand& o = desc.operands[i];
@@ -73,16 +73,15 @@ struct ProgramFinish : ConvolutionFinish {
       if (o.ndim != 3 || o.sizes[0] != shape.batch || o.sizes[1] != shape.out_channels ||
           o.sizes[2] != shape.positions() || o.dtype == ATALLA_C64 || o.dtype == ATALLA_C128 ||
           launch.data[i] == nullptr) {
-        return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not [n, co, positions] of real numbers", name, i);
+        return fail(launch, ATALLA_ERR_ARGUMENT, "operand {} is not [n, co, positions] of real numbers", i);
       }
     }
-    if (!place_sums(shape, alone.operands[0], out))
-      return set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the sums", name);
+    if (!place_sums(shape, alone.operands[0], out)) return fail(launch, ATALLA_ERR_SYSTEM, "no memory for the sums");
     return ATALLA_OK;
   }
 
-  atalla_status status(const char* name) const {
-    return failed ? set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the program's buffers", name) : ATALLA_OK;
+  atalla_status status() const {
+    return failed ? fail(launch, ATALLA_ERR_SYSTEM, "no memory for the program's buffers") : ATALLA_OK;
   }
 
  private:

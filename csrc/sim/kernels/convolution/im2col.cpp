@@ -33,15 +33,14 @@ struct Sliding {
   }
 };
 
-atalla_status read_sliding(const char* name, const Launch& l, int columns, int image, Sliding* s) {
+atalla_status read_sliding(const Launch& l, int columns, int image, Sliding* s) {
   const atalla_operand &c = l.operand(columns), &i = l.operand(image);
   const Im2colParameters p = Im2colParameters::read(l.desc);
   for (int d = 0; d < 2; ++d) {
     s->dilation[d] = p.dilation[d], s->padding[d] = p.padding[d], s->stride[d] = p.stride[d];
     if (s->dilation[d] > 0 && s->padding[d] >= 0 && s->stride[d] > 0) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: dilation %lld, padding %lld, stride %lld", name,
-                     static_cast<long long>(s->dilation[d]), static_cast<long long>(s->padding[d]),
-                     static_cast<long long>(s->stride[d]));
+    return fail(l, ATALLA_ERR_ARGUMENT, "dilation {}, padding {}, stride {}", s->dilation[d], s->padding[d],
+                s->stride[d]);
   }
   s->image = i.sizes, s->columns = c.sizes, s->image_strides = i.strides, s->columns_strides = c.strides;
   return ATALLA_OK;
@@ -85,10 +84,9 @@ bool sum_columns(const Sliding& s, const Launch& l) {
   const atalla_operand &image = l.operand(Operand::kOut), &columns = l.operand(Operand::kInput);
   const int64_t *size = s.image, *n = s.columns, *from = s.columns_strides, *to = s.image_strides;
   const int64_t taps = n[2] * n[3];
-  Flag failed;
-  parallel_for(size[0] * size[1] * size[2], grain_for(size[3] * taps), [&](int64_t begin, int64_t end) {
+  return parallel_try(size[0] * size[1] * size[2], grain_for(size[3] * taps), [&](int64_t begin, int64_t end) {
     ScratchArray<T> sum(size[3]), line(n[5] + 1);
-    if (!sum || !line) return failed.set();
+    if (!sum || !line) return false;
     for (int64_t r = begin; r < end; ++r) {
       const int64_t h = r % size[2], c = r / size[2] % size[1], b = r / size[2] / size[1];
       for (int64_t w = 0; w < size[3]; ++w) sum[w] = T{};
@@ -113,59 +111,27 @@ bool sum_columns(const Sliding& s, const Launch& l) {
       store_run(sum.get(), size[3], at(l.ptr<char>(Operand::kOut), image.dtype, b * to[0] + c * to[1] + h * to[2]),
                 image.dtype, to[3]);
     }
+    return true;
   });
-  return !failed;
 }
 
 atalla_status run_im2col(const Launch& l) {
-  const char* name = "im2col";
   Sliding s;
-  ATALLA_CHECK(read_sliding(name, l, Operand::kOut, Operand::kInput, &s));
+  ATALLA_CHECK(read_sliding(l, Operand::kOut, Operand::kInput, &s));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
-  switch (dtype_size(l.operand(Operand::kOut).dtype)) {
-    case 1:
-      gather_columns(s, l.ptr<uint8_t>(Operand::kOut), l.ptr<const uint8_t>(Operand::kInput));
-      break;
-    case 2:
-      gather_columns(s, l.ptr<uint16_t>(Operand::kOut), l.ptr<const uint16_t>(Operand::kInput));
-      break;
-    case 4:
-      gather_columns(s, l.ptr<uint32_t>(Operand::kOut), l.ptr<const uint32_t>(Operand::kInput));
-      break;
-    case 8:
-      gather_columns(s, l.ptr<uint64_t>(Operand::kOut), l.ptr<const uint64_t>(Operand::kInput));
-      break;
-    default:
-      gather_columns(s, l.ptr<Complex<double>>(Operand::kOut), l.ptr<const Complex<double>>(Operand::kInput));
-      break;
-  }
+  dispatch_width(l.operand(Operand::kOut).dtype,
+                 [&]<class E>(E) { gather_columns(s, l.ptr<E>(Operand::kOut), l.ptr<const E>(Operand::kInput)); });
   return ATALLA_OK;
 }
 
 atalla_status run_col2im(const Launch& l) {
-  const char* name = "col2im";
   Sliding s;
-  ATALLA_CHECK(read_sliding(name, l, Operand::kInput, Operand::kOut, &s));
+  ATALLA_CHECK(read_sliding(l, Operand::kInput, Operand::kOut, &s));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
-  bool ok = true;
-  switch (l.operand(Operand::kOut).dtype) {
-    case ATALLA_F16:
-    case ATALLA_BF16:
-    case ATALLA_F32:
-      ok = sum_columns<float>(s, l);
-      break;
-    case ATALLA_F64:
-      ok = sum_columns<double>(s, l);
-      break;
-    case ATALLA_C64:
-    case ATALLA_C128:
-      ok = sum_columns<Complex<double>>(s, l);
-      break;
-    default:
-      ok = sum_columns<int64_t>(s, l);
-      break;
-  }
-  return ok ? ATALLA_OK : no_memory(name);
+  const atalla_dtype dtype = l.operand(Operand::kOut).dtype;
+  const bool ok = is_complex(dtype) ? sum_columns<Complex<double>>(s, l)
+                                    : with_sum_type(dtype, [&]<class T>(T) { return sum_columns<T>(s, l); });
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
 constexpr Kernel kKernels[] = {

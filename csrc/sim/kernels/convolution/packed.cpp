@@ -14,7 +14,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr char kName[] = "convolution_packed";
 constexpr int kInputs = 1;                // behind the weight: the bias
 constexpr int64_t kSerial = 1 << 18;      // multiply-adds below which a second thread does not pay
 constexpr int64_t kSerialCopy = 1 << 13;  // elements that one thread copies as fast as two
@@ -179,28 +178,25 @@ class PackedSlab {
   alignas(64) float tile_[(kMaxRows + kLanes<float>)*kStoredPanel] = {};
 };
 
-atalla_status no_memory() { return set_error(ATALLA_ERR_SYSTEM, "%s: no memory for the copy of the image", kName); }
-
-// Units are slabs, of each all images, of each the blocks of panels.
-atalla_status multiply_packed(const PackedConvolution& conv) {
+// Units are slabs, of each all images, of each the blocks of panels. False: no memory for the copy of the image.
+bool multiply_packed(const PackedConvolution& conv) {
   const ConvolutionShape& s = conv.shape;
   if (winograd_outputs(s) != 0) {
     const WinogradEnd end = run_winograd({s, conv.in, conv.out, conv.panels, /*packed=*/true, conv.bias,
                                           conv.bias_dtype, conv.bias_stride, conv.finish});
-    if (end == WinogradEnd::kDone) return ATALLA_OK;
-    if (end == WinogradEnd::kNoMemory) return no_memory();
+    if (end == WinogradEnd::kDone) return true;
+    if (end == WinogradEnd::kNoMemory) return false;
   }
   const PackedPlan plan = plan_packed(s);
   const int64_t units = s.batch * plan.slabs * plan.blocks;
   const int64_t work = s.batch * s.out_channels * s.positions() * s.depth() / units;
   SharedSlabs shared;
-  bool ok = shared.make(conv, plan);
-  if (!ok) return no_memory();
-  parallel_for(units, ceil_div(kSerial, work + 1), [&](int64_t begin, int64_t end) {
+  if (!shared.make(conv, plan)) return false;
+  return parallel_try(units, ceil_div(kSerial, work + 1), [&](int64_t begin, int64_t end) {
     while (begin < end) {
       const int64_t slab = begin / (s.batch * plan.blocks), stop = min_of(end, (slab + 1) * s.batch * plan.blocks);
       PackedSlab product(conv, plan, shared, slab);
-      if (!product.prepare(plan.panels)) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+      if (!product.prepare(plan.panels)) return false;
       while (begin < stop) {
         const int64_t image = begin / plan.blocks % s.batch, block = begin % plan.blocks;
         const int64_t blocks = min_of(plan.blocks - block, stop - begin);
@@ -208,8 +204,8 @@ atalla_status multiply_packed(const PackedConvolution& conv) {
         begin += blocks;
       }
     }
+    return true;
   });
-  return ok ? ATALLA_OK : no_memory();
 }
 
 // The weight as `convolution` sees it, [co, ci, kernel...]: what the packed one claims to be.
@@ -226,7 +222,7 @@ bool describe(const atalla_launch_desc& desc, atalla_launch_desc& alone) {
   return true;
 }
 
-atalla_status check_packed(const atalla_operand& packed, const ConvolutionShape& s) {
+atalla_status check_packed(const Launch& l, const atalla_operand& packed, const ConvolutionShape& s) {
   int64_t expected = 1;
   bool contiguous = packed.dtype == ATALLA_F32 && packed.sizes[0] == ceil_div(s.out_channels, kStoredPanel) &&
                     packed.sizes[packed.ndim - 1] == kStoredPanel;
@@ -235,8 +231,8 @@ atalla_status check_packed(const atalla_operand& packed, const ConvolutionShape&
     expected *= packed.sizes[d];
   }
   if (contiguous) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: the weight is not [%lld, ci, kernel..., 32], contiguous, of float32",
-                   kName, static_cast<long long>(ceil_div(s.out_channels, kStoredPanel)));
+  return fail(l, ATALLA_ERR_ARGUMENT, "the weight is not [{}, ci, kernel..., 32], contiguous, of float32",
+              ceil_div(s.out_channels, kStoredPanel));
 }
 
 atalla_status run(const Launch& launch) {
@@ -244,38 +240,36 @@ atalla_status run(const Launch& launch) {
   const int n_out = desc.n_outputs;
   atalla_launch_desc alone;
   if (!describe(desc, alone)) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "%s: %d outputs of %d operands; expected out, in, a packed weight of 4 to 6 dimensions and bias",
-                     kName, n_out, int{desc.n_operands});
+    return fail(launch, ATALLA_ERR_ARGUMENT,
+                "{} outputs of {} operands; expected out, in, a packed weight of 4 to 6 dimensions and bias", n_out,
+                desc.n_operands);
   }
   if (desc.n_operands > n_out + 3)
     alone.operands[ConvolutionOperands::kOut].dtype = ATALLA_F32;  // the sums; the program gives the outputs
   const ConvolutionPackedOperands at(desc);
   void* data[5] = {launch.data[at.kOut], launch.data[at.input], launch.data[at.weight], launch.data[at.bias]};
-  const Launch convolution{alone, data};
-  if (atalla_status s = check_convolution(convolution, kName)) return s;
+  const Launch convolution{alone, data, launch.kernel};
+  if (atalla_status s = check_convolution(convolution)) return s;
   PackedConvolution conv;
   const ConvolutionShape& s = conv.shape = convolution_shape(alone);
-  if (atalla_status status = check_packed(desc.operands[at.weight], s)) return status;
-  if (s.groups != 1)
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld groups, expected 1", kName, static_cast<long long>(s.groups));
+  if (atalla_status status = check_packed(launch, desc.operands[at.weight], s)) return status;
+  if (s.groups != 1) return fail(launch, ATALLA_ERR_ARGUMENT, "{} groups, expected 1", s.groups);
   ProgramFinish finish(launch, kInputs);
   const bool has_program = desc.n_operands > n_out + 3;
   if (has_program) {
-    if (atalla_status status = finish.check_count(kName)) return status;
-    if (atalla_status status = finish.decode(kName, alone, data[0])) return status;
+    if (atalla_status status = finish.check_count()) return status;
+    if (atalla_status status = finish.decode(alone, data[0])) return status;
     conv.finish = &finish;
   } else if (n_out != 1 || !has_flat_positions(desc.operands[at.kOut], ATALLA_F32)) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "%s: %d outputs, expected one without a program, F32 with contiguous positions", kName, n_out);
+    return fail(launch, ATALLA_ERR_ARGUMENT,
+                "{} outputs, expected one without a program, F32 with contiguous positions", n_out);
   }
-  if (atalla_status status = check_outputs_apart(launch, kName)) return status;
+  if (atalla_status status = check_outputs_apart(launch)) return status;
   if (s.batch * s.out_channels * s.positions() == 0) return ATALLA_OK;
   const SlabShape whole = slab_shape(s, INT64_MAX);
   if (s.depth() == 0 || whole.phases[2] > kPhases || s.in_channels * whole.channel > kWholeImage) {
-    return set_error(ATALLA_ERR_UNSUPPORTED,
-                     "%s: no input channels, an image of more than 2^28 elements, or more than %d phases", kName,
-                     static_cast<int>(kPhases));
+    return fail(launch, ATALLA_ERR_UNSUPPORTED,
+                "no input channels, an image of more than 2^28 elements, or more than {} phases", kPhases);
   }
   conv.out = convolution_tensor(alone.operands[ConvolutionOperands::kOut], data[0]);
   conv.in = convolution_tensor(desc.operands[at.input], launch.data[at.input]);
@@ -285,11 +279,11 @@ atalla_status run(const Launch& launch) {
     conv.bias_dtype = desc.operands[at.bias].dtype;
     conv.bias_stride = desc.operands[at.bias].strides[0];
   }
-  if (atalla_status status = multiply_packed(conv)) return status;
-  return finish.status(kName);
+  if (!multiply_packed(conv)) return fail(launch, ATALLA_ERR_SYSTEM, "no memory for the copy of the image");
+  return finish.status();
 }
 
-constexpr Kernel kKernels[] = {{kName, 1u << ATALLA_F32, run}};
+constexpr Kernel kKernels[] = {{"convolution_packed", 1u << ATALLA_F32, run}};
 
 }  // namespace
 

@@ -162,28 +162,24 @@ struct Transform {
   bool run() const {
     const int64_t count = rows.count(), groups = (count + lanes - 1) / lanes;
     const int64_t elements = (plan.work_length() + 1) * lanes;
-    bool ok = true;
     const auto body = [&](int64_t begin, int64_t end) {
       ScratchArray<T> work(4 * elements);
-      if (!work) {
-        __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-        return;
-      }
+      if (!work) return false;
       for (int64_t g = begin; g < end; ++g) {
         const int64_t first = g * lanes;
         group(first, count - first < lanes ? count - first : lanes, work.get(), elements);
       }
+      return true;
     };
-    if (groups == 1) body(0, 1);  // the passes run in parallel
-    else parallel_for(groups, grain_for(8 * plan.work_length() * lanes), body);
-    return ok;
+    if (groups == 1) return body(0, 1);  // the passes run in parallel
+    return parallel_try(groups, grain_for(8 * plan.work_length() * lanes), body);
   }
 };
 
 template <class S, class T>
 atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
   const PlanHandle<T> plan(problem.length);
-  if (plan.get() == nullptr) return no_memory("fft");
+  if (plan.get() == nullptr) return no_memory(l);
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(factor)};
   for (int d = 0; d < out.ndim; ++d) {
@@ -194,18 +190,17 @@ atalla_status run_typed(const Launch& l, const Problem& problem, double factor) 
   lanes = lanes < 1 ? 1 : lanes > kLargestGroup ? kLargestGroup : lanes;
   while (lanes > 1 && count <= lanes) lanes = (lanes + 1) / 2;  // at least two groups
   transform.lanes = count == 1 ? 1 : lanes;
-  return transform.run() ? ATALLA_OK : no_memory("fft");
+  return transform.run() ? ATALLA_OK : no_memory(l);
 }
 
 atalla_status run_fft(const Launch& l, Form form) {
-  const char* name = form == Form::kC2c ? "fft.c2c" : form == Form::kR2c ? "fft.r2c" : "fft.c2r";
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const FftR2cParameters p = FftR2cParameters::read(l.desc);  // fft.c2c has these and the direction
-  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
+  ATALLA_CHECK(check_dim(l, p.dim, in.ndim));
   const bool wide = l.desc.compute_dtype == ATALLA_C128;
   if (in.ndim == 0 || out.ndim != in.ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: out has %d dimensions and in has %d, expected the same and at least 1",
-                     name, out.ndim, in.ndim);
+    return fail(l, ATALLA_ERR_ARGUMENT, "out has {} dimensions and in has {}, expected the same and at least 1",
+                out.ndim, in.ndim);
   }
   const int dim = static_cast<int>(p.dim);
   const int64_t n = form == Form::kC2r ? out.sizes[dim] : in.sizes[dim], half = n / 2 + 1;
@@ -213,8 +208,7 @@ atalla_status run_fft(const Launch& l, Form form) {
     const int64_t a = out.sizes[d], b = in.sizes[d];
     const bool fits = d != dim || form == Form::kC2c ? a == b : form == Form::kR2c ? a == half || a == n : b >= half;
     if (fits) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: sizes %lld of out and %lld of in do not fit in dimension %d", name,
-                     static_cast<long long>(a), static_cast<long long>(b), d);
+    return fail(l, ATALLA_ERR_ARGUMENT, "sizes {} of out and {} of in do not fit in dimension {}", a, b, d);
   }
   if (element_count(out) == 0 || n == 0) return ATALLA_OK;
   const bool backward = form == Form::kC2r || (form == Form::kC2c && !FftC2cParameters::read(l.desc).forward);
@@ -228,15 +222,14 @@ atalla_status run_c2c(const Launch& l) { return run_fft(l, Form::kC2c); }
 atalla_status run_r2c(const Launch& l) { return run_fft(l, Form::kR2c); }
 atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
 
+constexpr Kernel kKernels[] = {
+    {"fft.c2c", kComplexDtypes, run_c2c},
+    {"fft.r2c", kComplexDtypes, run_r2c},
+    {"fft.c2r", kComplexDtypes, run_c2r},
+};
+
 }  // namespace
 
-[[gnu::cold]] KernelTable fft_kernels() {
-  static constexpr Kernel kernels[] = {
-      {"fft.c2c", kComplexDtypes, run_c2c},
-      {"fft.r2c", kComplexDtypes, run_r2c},
-      {"fft.c2r", kComplexDtypes, run_c2r},
-  };
-  return kernels;
-}
+[[gnu::cold]] KernelTable fft_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

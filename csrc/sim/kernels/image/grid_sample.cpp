@@ -21,8 +21,7 @@ struct GridSampler {
   void find(int64_t b, int64_t z, int64_t y, int64_t x0, int64_t n, GridTaps<T>& taps) const {
     const atalla_operand& g = l.operand(Operand::kGrid);
     for (int64_t i = 0; i < n; ++i) {
-      const S* at = l.ptr<const S>(Operand::kGrid) + b * g.strides[0] + z * g.strides[1] + y * g.strides[2] +
-                    (x0 + i) * g.strides[3];
+      const S* at = l.at<const S>(Operand::kGrid, b, z, y, (x0 + i));
       AxisTaps<T> t[kSpatialDims];
       t[0] = {{0}, {T(1)}, {T(0)}, 1};
       for (int d = kSpatialDims - spatial; d < kSpatialDims; ++d) {
@@ -62,7 +61,7 @@ struct GridSampler {
   }
 
   void run() const {
-    const atalla_operand &o = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
+    const atalla_operand& o = l.operand(Operand::kOut);
     const int64_t width = o.sizes[4], rows = o.sizes[0] * o.sizes[2] * o.sizes[3];
     const int64_t cost = width * o.sizes[1] * (spatial == 2 ? 4 : 8) + width * 16;
     parallel_for(rows, grain_for(cost), [&](int64_t begin, int64_t end) {
@@ -74,11 +73,10 @@ struct GridSampler {
           const int64_t n = width - x < kGridBlock ? width - x : kGridBlock;
           find(b, z, y, x, n, taps);
           for (int64_t c = 0; c < o.sizes[1]; ++c) {
-            const S* image = l.ptr<const S>(Operand::kInput) + b * in.strides[0] + c * in.strides[1];
+            const S* image = l.at<const S>(Operand::kInput, b, c);
             if (mode == GridMode::kNearest) pick(taps, image, n, line);
             else gather(taps, image, n, line);
-            S* out = l.ptr<S>(Operand::kOut) + b * o.strides[0] + c * o.strides[1] + z * o.strides[2] +
-                     y * o.strides[3] + x * o.strides[4];
+            S* out = l.at<S>(Operand::kOut, b, c, z, y, x);
             store_run(line, n, out, o.dtype, o.strides[4]);
           }
         }
@@ -88,15 +86,13 @@ struct GridSampler {
 };
 
 atalla_status run_grid_sample(const Launch& l) {
-  const char* name = "grid_sample";
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput),
                        &grid = l.operand(Operand::kGrid);
   const GridSampleParameters p = GridSampleParameters::read(l.desc);
-  ATALLA_CHECK(check_grid(name, grid, in));
+  ATALLA_CHECK(check_grid(l, grid, in));
   if (element_count(out) == 0) return ATALLA_OK;
-  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    GridSampler<T, decltype(storage)> sampler{l, p.mode, {}, static_cast<int>(grid.sizes[4])};
+  with_float_types(in.dtype, [&]<class T, class S>(T, S) {
+    GridSampler<T, S> sampler{l, p.mode, {}, static_cast<int>(grid.sizes[4])};
     for (int d = 0; d < kSpatialDims; ++d) {
       sampler.axis[d] = {in.sizes[2 + d], in.strides[2 + d], p.align_corners, p.padding};
     }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernel_parameters.h"
-#include "sim/kernels/base/float_types.h"
+#include "sim/kernels/base/types.h"
 #include "sim/kernels/image/image.h"
 #include "sim/kernels/image/resample_taps.h"
 
@@ -120,15 +120,13 @@ inline AxisTaps<T> axis_taps(const GridAxis<T>& axis, GridMode mode, T coordinat
 }
 
 // That the grid has points of two or three coordinates, and `image` elements to sample.
-inline atalla_status check_grid(const char* name, const atalla_operand& grid, const atalla_operand& image) {
+inline atalla_status check_grid(const Launch& l, const atalla_operand& grid, const atalla_operand& image) {
   bool fits = grid.sizes[4] == 2 || grid.sizes[4] == 3;
   for (int d = 0; d < kSpatialDims && fits; ++d) fits = image.sizes[2 + d] > 0;
   if (fits) return ATALLA_OK;
-  return set_error(
-      ATALLA_ERR_ARGUMENT,
-      "%s: points of %lld coordinates in an image [%lld, %lld, %lld], expected 2 or 3 and an image that is not empty",
-      name, static_cast<long long>(grid.sizes[4]), static_cast<long long>(image.sizes[2]),
-      static_cast<long long>(image.sizes[3]), static_cast<long long>(image.sizes[4]));
+  return fail(l, ATALLA_ERR_ARGUMENT,
+              "points of {} coordinates in an image [{}, {}, {}], expected 2 or 3 and an image that is not empty",
+              grid.sizes[4], image.sizes[2], image.sizes[3], image.sizes[4]);
 }
 
 // Taps of a block of points: [tap][point], so that points are the lanes.

@@ -4,6 +4,7 @@
 // which takes the points in order, so that sums do not depend on threads; the grid's gradient is a sum over channels.
 //
 // Instruction sets: up to avx2
+#include "sim/kernels/base/planes.h"
 #include "sim/kernels/image/grid_sample.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -57,41 +58,23 @@ struct GridBackward {
   }
 
   bool image_gradient() const {
-    const atalla_operand &image = l.operand(Operand::kGradInput), &o = l.operand(Operand::kGradOutput);
     constexpr int64_t kChannels = 8;  // that share the places of the points
-    const int64_t size = image.sizes[2] * image.sizes[3] * image.sizes[4];
-    const int64_t groups = (image.sizes[1] + kChannels - 1) / kChannels;
-    Flag failed;
-    parallel_for(image.sizes[0] * groups, grain_for(size * kChannels), [&](int64_t begin, int64_t end) {
-      ScratchArray<T> planes(size * kChannels);
-      if (!planes) return failed.set();
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t b = task / groups, first = task % groups * kChannels;
-        const int64_t n = image.sizes[1] - first < kChannels ? image.sizes[1] - first : kChannels;
-        for (int64_t i = 0; i < size * n; ++i) planes[i] = T(0);
-        each_point(b, [&](int64_t grid_offset, int64_t out_offset) {
-          AxisTaps<T> t[kSpatialDims];
-          taps_of(plane_axis, grid_offset, t);
-          T g[kChannels];
-          for (int64_t c = 0; c < n; ++c) g[c] = at(Operand::kGradOutput, out_offset + (first + c) * o.strides[1]);
-          each_tap(t, [&](int64_t offset, int p, int q, int r) {
-            const T w = t[2].weight[r] * t[1].weight[q] * t[0].weight[p];
-            for (int64_t c = 0; c < n; ++c) planes[c * size + offset] += w * g[c];
-          });
+    const atalla_operand &image = l.operand(Operand::kGradInput), &o = l.operand(Operand::kGradOutput);
+    const int64_t size = plane_elements(image);
+    const auto add = [&](int64_t b, int64_t first, int64_t n, T* planes) {
+      each_point(b, [&](int64_t grid_offset, int64_t out_offset) {
+        AxisTaps<T> t[kSpatialDims];
+        taps_of(plane_axis, grid_offset, t);
+        T g[kChannels];
+        for (int64_t c = 0; c < n; ++c) g[c] = at(Operand::kGradOutput, out_offset + (first + c) * o.strides[1]);
+        each_tap(t, [&](int64_t offset, int p, int q, int r) {
+          const T w = t[2].weight[r] * t[1].weight[q] * t[0].weight[p];
+          for (int64_t c = 0; c < n; ++c) planes[c * size + offset] += w * g[c];
         });
-        for (int64_t c = 0; c < n; ++c) {
-          for (int64_t z = 0; z < image.sizes[2]; ++z) {
-            for (int64_t y = 0; y < image.sizes[3]; ++y) {
-              const T* row = &planes[c * size + (z * image.sizes[3] + y) * image.sizes[4]];
-              S* to = l.ptr<S>(Operand::kGradInput) + b * image.strides[0] + (first + c) * image.strides[1] +
-                      z * image.strides[2] + y * image.strides[3];
-              store_run(row, image.sizes[4], to, image.dtype, image.strides[4]);
-            }
-          }
-        }
-      }
-    });
-    return !failed;
+      });
+      return true;
+    };
+    return accumulate_planes<T>(l, Operand::kGradInput, kChannels, image.sizes[1], add);
   }
 
   // Of the nearest pixel it is zero: its value does not follow the position, not even where it is NaN.
@@ -119,8 +102,7 @@ struct GridBackward {
             sum[2] += product * t[0].weight[p] * t[1].weight[q] * t[2].slope[r];
           };
           if (mode != GridMode::kNearest) each_tap(t, add);
-          S* at_grid = l.ptr<S>(Operand::kGradGrid) + b * gg.strides[0] + z * gg.strides[1] + y * gg.strides[2] +
-                       x * gg.strides[3];
+          S* at_grid = l.at<S>(Operand::kGradGrid, b, z, y, x);
           for (int k = 0; k < spatial; ++k) at_grid[k * gg.strides[4]] = convert<S>(sum[kSpatialDims - 1 - k]);
         }
       }
@@ -129,26 +111,23 @@ struct GridBackward {
 };
 
 atalla_status run_grid_backward(const Launch& l) {
-  const char* name = "grid_sample_backward";
   const atalla_operand &image = l.operand(Operand::kInput), &grid = l.operand(Operand::kGrid);
   const bool with_image = l.data[Operand::kGradInput] != nullptr;
   const GridSampleBackwardParameters p = GridSampleBackwardParameters::read(l.desc);
-  ATALLA_CHECK(check_grid(name, grid, image));
-  bool ok = true;
-  with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    const GridPadding padding = p.padding;
-    GridBackward<T, decltype(storage)> b{l, p.mode, {}, {}, static_cast<int>(grid.sizes[4])};
+  ATALLA_CHECK(check_grid(l, grid, image));
+  const bool ok = with_float_types(image.dtype, [&]<class T, class S>(T, S) {
+    GridBackward<T, S> b{l, p.mode, {}, {}, static_cast<int>(grid.sizes[4])};
     int64_t stride = 1;
     for (int d = kSpatialDims - 1; d >= 0; --d) {
-      b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], p.align_corners, padding};
-      b.plane_axis[d] = {image.sizes[2 + d], stride, p.align_corners, padding};
+      b.axis[d] = {image.sizes[2 + d], image.strides[2 + d], p.align_corners, p.padding};
+      b.plane_axis[d] = {image.sizes[2 + d], stride, p.align_corners, p.padding};
       stride *= image.sizes[2 + d];
     }
-    if (with_image && element_count(image) > 0) ok = b.image_gradient();
+    const bool done = !with_image || element_count(image) == 0 || b.image_gradient();
     if (element_count(grid) > 0) b.grid_gradient();
+    return done;
   });
-  return ok ? ATALLA_OK : no_memory(name);
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
 constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward}};

@@ -7,8 +7,8 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/flag.h"
 #include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/types.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -32,17 +32,10 @@ inline Image image_of(const Launch& l, int i) {
   return {l.ptr<char>(i), o.dtype, static_cast<int64_t>(dtype_size(o.dtype)), o.strides};
 }
 
-// The dtype whose elements are T in memory.
-template <class T>
-constexpr atalla_dtype kRowDtype = std::is_same_v<T, float>     ? ATALLA_F32
-                                   : std::is_same_v<T, double>  ? ATALLA_F64
-                                   : std::is_same_v<T, int32_t> ? ATALLA_I32
-                                                                : ATALLA_I64;
-
 // n elements from `from` as T: in place where they lie so, else in `buffer`.
 template <class T>
 inline const T* load_row(const Image& image, const char* from, int64_t stride, int64_t n, T* buffer) {
-  if (stride == 1 && image.dtype == kRowDtype<T>) return reinterpret_cast<const T*>(from);
+  if (stride == 1 && image.dtype == kNativeOf<T>) return reinterpret_cast<const T*>(from);
   load_run(from, image.dtype, stride, n, buffer);
   return buffer;
 }

@@ -9,7 +9,6 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/flag.h"
 #include "sim/kernels/base/scratch_array.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -90,23 +90,22 @@ inline void read_images(const Launch& l, int in, Pool* pool) {
   for (int d = 0; d < kSpatialDims; ++d) pool->window[d].in = x.sizes[2 + d], pool->window[d].out = o.sizes[2 + d];
 }
 
-inline atalla_status windows_do_not_fit(const char* name, const PoolWindows& w) {
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld windows of %lld, %lld apart, do not fit %lld elements", name,
-                   static_cast<long long>(w.out), static_cast<long long>(w.kernel), static_cast<long long>(w.stride),
-                   static_cast<long long>(w.in));
+inline atalla_status windows_do_not_fit(const Launch& l, const PoolWindows& w) {
+  return fail(l, ATALLA_ERR_ARGUMENT, "{} windows of {}, {} apart, do not fit {} elements", w.out, w.kernel, w.stride,
+              w.in);
 }
 
-inline atalla_status read_adaptive_pool(const char* name, const Launch& l, int in, Pool* pool) {
+inline atalla_status read_adaptive_pool(const Launch& l, int in, Pool* pool) {
   read_images(l, in, pool);
   for (const PoolWindows& w : pool->window) {
-    if (w.in == 0 && w.out > 0) return windows_do_not_fit(name, w);
+    if (w.in == 0 && w.out > 0) return windows_do_not_fit(l, w);
   }
   return ATALLA_OK;
 }
 
 // Regular windows, without dilation.
 template <class Parameters>
-atalla_status read_pool(const char* name, const Launch& l, int in, const Parameters& p, Pool* pool) {
+atalla_status read_pool(const Launch& l, int in, const Parameters& p, Pool* pool) {
   read_images(l, in, pool);
   for (int d = 0; d < kSpatialDims; ++d) {
     PoolWindows& w = pool->window[d];
@@ -115,7 +114,7 @@ atalla_status read_pool(const char* name, const Launch& l, int in, const Paramet
     if (w.kernel > 0 && w.stride > 0 && w.padding >= 0 && (w.out == 0 || w.origin(w.out - 1) < w.in + w.padding)) {
       continue;
     }
-    return windows_do_not_fit(name, w);
+    return windows_do_not_fit(l, w);
   }
   return ATALLA_OK;
 }

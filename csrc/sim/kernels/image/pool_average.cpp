@@ -87,43 +87,30 @@ struct AveragePool {
     return true;
   }
 
-  atalla_status run(const char* name) const {
-    Flag failed;
+  bool run() const {
     if (pool.channels_last()) {
-      parallel_for(pool.positions(), grain_for(pool.channels * pool.taps()), [&](int64_t from, int64_t to) {
-        if (!positions(from, to)) failed.set();
-      });
-    } else {
-      parallel_for(pool.rows(), grain_for(pool.window[2].out * pool.taps()), [&](int64_t from, int64_t to) {
-        if (!rows(from, to)) failed.set();
-      });
+      return parallel_try(pool.positions(), grain_for(pool.channels * pool.taps()),
+                          [&](int64_t from, int64_t to) { return positions(from, to); });
     }
-    return failed ? no_memory(name) : ATALLA_OK;
+    return parallel_try(pool.rows(), grain_for(pool.window[2].out * pool.taps()),
+                        [&](int64_t from, int64_t to) { return rows(from, to); });
   }
 };
 
-atalla_status run_average(const char* name, const Launch& l, bool adaptive) {
-  const PoolAverageParameters p = adaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
+template <bool kAdaptive>
+atalla_status run_average(const Launch& l) {
+  const PoolAverageParameters p = kAdaptive ? PoolAverageParameters{} : PoolAverageParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, Operand::kInput, &pool)
-                        : read_pool(name, l, Operand::kInput, p, &pool));
+  ATALLA_CHECK(kAdaptive ? read_adaptive_pool(l, Operand::kInput, &pool) : read_pool(l, Operand::kInput, p, &pool));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
-  switch (l.operand(Operand::kInput).dtype) {
-    case ATALLA_F64:
-      return AveragePool<double>{pool, p.count_padding, p.divisor}.run(name);
-    case ATALLA_F32:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      return AveragePool<float>{pool, p.count_padding, p.divisor}.run(name);
-    default:
-      return AveragePool<int64_t>{pool, p.count_padding, p.divisor}.run(name);
-  }
+  const bool ok = with_sum_type(l.operand(Operand::kInput).dtype,
+                                [&]<class T>(T) { return AveragePool<T>{pool, p.count_padding, p.divisor}.run(); });
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
-constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.average", kDtypes, [](const Launch& l) { return run_average("pool.average", l, false); }},
-    {"pool.adaptive_average", kDtypes, [](const Launch& l) { return run_average("pool.adaptive_average", l, true); }},
+    {"pool.average", kRealDtypes, run_average<false>},
+    {"pool.adaptive_average", kRealDtypes, run_average<true>},
 };
 
 }  // namespace

@@ -84,41 +84,35 @@ struct FractionalPool {
     return true;
   }
 
-  atalla_status run() const {
-    Flag failed;
+  bool run() const {
     const int64_t outs = pool.window[0].out * pool.window[1].out * pool.window[2].out;
-    parallel_for(pool.batch * pool.channels, grain_for(outs * pool.taps()), [&](int64_t from, int64_t to) {
-      if (!planes(from, to)) failed.set();
-    });
-    return failed ? no_memory("pool.fractional_max") : ATALLA_OK;
+    return parallel_try(pool.batch * pool.channels, grain_for(outs * pool.taps()),
+                        [&](int64_t from, int64_t to) { return planes(from, to); });
   }
 };
 
 atalla_status run_fractional(const Launch& l) {
-  const char* name = "pool.fractional_max";
   const atalla_operand &in = l.operand(Operand::kInput), &samples = l.operand(Operand::kSamples);
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   Pool pool;
-  ATALLA_CHECK(read_adaptive_pool(name, l, Operand::kInput, &pool));
+  ATALLA_CHECK(read_adaptive_pool(l, Operand::kInput, &pool));
   const PoolFractionalMaxParameters p = PoolFractionalMaxParameters::read(l.desc);
   const int64_t spatial = p.spatial_dims;
   if ((spatial != 2 && spatial != 3) || samples.sizes[0] < in.sizes[0]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the samples do not fit %lld planes of %lld dimensions", name,
-                     static_cast<long long>(in.sizes[1]), static_cast<long long>(spatial));
+    return fail(l, ATALLA_ERR_ARGUMENT, "the samples do not fit {} planes of {} dimensions", in.sizes[1], spatial);
   }
   for (int d = 0; d < kSpatialDims; ++d) {
     PoolWindows& w = pool.window[d];
     w.kernel = p.kernel[d];
     if (w.kernel > 0 && w.kernel <= w.in) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of %lld in %lld elements", name,
-                     static_cast<long long>(w.kernel), static_cast<long long>(w.in));
+    return fail(l, ATALLA_ERR_ARGUMENT, "a window of {} in {} elements", w.kernel, w.in);
   }
   const Image index = image_of(l, 1);
   const int dims = static_cast<int>(spatial);
-  if (in.dtype == ATALLA_F64) {
-    return FractionalPool<double>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
-  }
-  return FractionalPool<float>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
+  const bool ok = with_float_types(in.dtype, [&]<class T, class S>(T, S) {
+    return FractionalPool<T>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
+  });
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
 constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional}};

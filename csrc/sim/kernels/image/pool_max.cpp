@@ -3,6 +3,7 @@
 // pool.max and pool.adaptive_max: the largest element of each window and where it stands in its plane. The first of
 // equal ones; a NaN wins, the last one in the window, as upstream.
 #include "kernel_parameters.h"
+#include "sim/kernels/base/planes.h"
 #include "sim/kernels/image/pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -173,55 +174,44 @@ struct MaxPool {
     return true;
   }
 
-  atalla_status run(const char* name) const {
-    Flag failed;
+  bool run() const {
     if (pool.channels_last()) {
-      parallel_for(pool.positions(), grain_for(pool.channels * pool.taps()), [&](int64_t from, int64_t to) {
-        if (!positions(from, to)) failed.set();
-      });
-    } else {
-      const int64_t work = pool.window[2].out * pool.taps();
-      parallel_for(pool.rows(), grain_for(work), [&](int64_t from, int64_t to) {
-        const bool values = index.data == nullptr && pool.window[2].kernel > 0;
-        if (!(values ? rows_of_values(from, to) : rows(from, to))) failed.set();
-      });
+      return parallel_try(pool.positions(), grain_for(pool.channels * pool.taps()),
+                          [&](int64_t from, int64_t to) { return positions(from, to); });
     }
-    return failed ? no_memory(name) : ATALLA_OK;
+    const bool values = index.data == nullptr && pool.window[2].kernel > 0;
+    return parallel_try(pool.rows(), grain_for(pool.window[2].out * pool.taps()),
+                        [&](int64_t from, int64_t to) { return values ? rows_of_values(from, to) : rows(from, to); });
   }
 };
 
-atalla_status run_max(const char* name, const Launch& l, bool adaptive) {
+template <bool kAdaptive>
+atalla_status run_max(const Launch& l) {
   const PoolMaxParameters p = PoolMaxParameters::read(l.desc);
   Pool pool;
-  ATALLA_CHECK(adaptive ? read_adaptive_pool(name, l, Operand::kInput, &pool)
-                        : read_pool(name, l, Operand::kInput, p, &pool));
-  for (int d = 0; d < kSpatialDims && !adaptive; ++d) {
+  ATALLA_CHECK(kAdaptive ? read_adaptive_pool(l, Operand::kInput, &pool) : read_pool(l, Operand::kInput, p, &pool));
+  for (int d = 0; d < kSpatialDims && !kAdaptive; ++d) {
     PoolWindows& w = pool.window[d];
     w.dilation = p.dilation[d];
     if (w.dilation > 0 && (w.out == 0 || w.begin(w.out - 1) < w.in)) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a window of dimension %d, dilated by %lld, holds no element", name, d,
-                     static_cast<long long>(w.dilation));
+    return fail(l, ATALLA_ERR_ARGUMENT, "a window of dimension {}, dilated by {}, holds no element", d, w.dilation);
   }
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const Image index = image_of(l, 1);
-  const int64_t plane = pool.window[0].in * pool.window[1].in * pool.window[2].in;
-  switch (l.operand(Operand::kInput).dtype) {
-    case ATALLA_F64:
-      return MaxPool<double, int64_t>{pool, index}.run(name);
-    case ATALLA_F32:
-    case ATALLA_F16:
-    case ATALLA_BF16:
-      if (plane < INT32_MAX) return MaxPool<float, int32_t>{pool, index}.run(name);
-      return MaxPool<double, int64_t>{pool, index}.run(name);
-    default:
-      return MaxPool<int64_t, int64_t>{pool, index}.run(name);
-  }
+  const bool short_index = plane_elements(l.operand(Operand::kInput)) < INT32_MAX;
+  const bool ok = with_sum_type(l.operand(Operand::kInput).dtype, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, float>) {
+      return short_index ? MaxPool<T, int32_t>{pool, index}.run() : MaxPool<double, int64_t>{pool, index}.run();
+    } else {
+      return MaxPool<T, int64_t>{pool, index}.run();
+    }
+  });
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
-constexpr uint64_t kDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr Kernel kKernels[] = {
-    {"pool.max", kDtypes, [](const Launch& l) { return run_max("pool.max", l, false); }},
-    {"pool.adaptive_max", kDtypes, [](const Launch& l) { return run_max("pool.adaptive_max", l, true); }},
+    {"pool.max", kRealDtypes, run_max<false>},
+    {"pool.adaptive_max", kRealDtypes, run_max<true>},
 };
 
 }  // namespace

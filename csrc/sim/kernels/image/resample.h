@@ -122,12 +122,11 @@ struct Resampler {
     int64_t block = kBuffered / (width * ratio);
     block = block < 1 ? 1 : block > 64 ? 64 : block;
     const int64_t blocks = (th.out + block - 1) / block;
-    Flag failed;
-    parallel_for(planes * td.out * blocks, grain_for(block * width * 4), [&](int64_t begin, int64_t end) {
+    return parallel_try(planes * td.out * blocks, grain_for(block * width * 4), [&](int64_t begin, int64_t end) {
       ScratchArray<T> line(width_in), sum(width_in), result(width), rows;
       ScratchArray<const T*> at;
       int64_t capacity = -1;
-      if (!line || !sum || !result) return failed.set();
+      if (!line || !sum || !result) return false;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t from = task % blocks * block, to = from + block < th.out ? from + block : th.out;
         const int64_t z = task / blocks % td.out, plane = task / blocks / td.out;
@@ -137,7 +136,7 @@ struct Resampler {
         if (high - low > capacity) {
           capacity = high - low;
           if (!rows.allocate((capacity + 1) * (width > width_in ? width : width_in)) || !at.allocate(capacity + 1)) {
-            return failed.set();
+            return false;
           }
         }
         for (int64_t h = low; h < high; ++h) {
@@ -163,15 +162,15 @@ struct Resampler {
           if (th.identity()) {
             store_row(at[o - low], width, dst, stride);
           } else {
-            const bool direct = stride == 1 && out.dtype == kRowDtype<T>;
+            const bool direct = stride == 1 && out.dtype == kNativeOf<T>;
             T* const r = direct ? reinterpret_cast<T*>(dst) : result.get();
             combine(th, o, width, r, [&](int64_t i) { return at[i - low]; });
             if (!direct) store_row(r, width, dst, stride);
           }
         }
       }
+      return true;
     });
-    return !failed;
   }
 
   void store_row(const T* x, int64_t n, char* to, int64_t stride) const {

@@ -6,7 +6,6 @@
 #include "sim/kernels/index/compact.h"
 
 #include "kernel_parameters.h"
-#include "sim/kernels/base/flag.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -17,11 +16,11 @@ using Operand = CompactNonzeroOperands;
 constexpr uint64_t kMaskDtypes = dtype_bit(ATALLA_BOOL) | dtype_bit(ATALLA_U8);
 
 // The counts of a space of n elements, contiguous, one a block and their sum.
-atalla_status check_starts(const char* name, const Launch& l, int i, int64_t n) {
+atalla_status check_starts(const Launch& l, int i, int64_t n) {
   const atalla_operand& o = l.operand(i);
   if (o.ndim == 1 && o.strides[0] == 1 && o.sizes[0] == blocks_of(n) + 1) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not the contiguous counts of %lld blocks and their sum",
-                   name, i, static_cast<long long>(blocks_of(n)));
+  return fail(l, ATALLA_ERR_ARGUMENT, "operand {} is not the contiguous counts of {} blocks and their sum", i,
+              blocks_of(n));
 }
 
 template <int K>
@@ -38,14 +37,12 @@ Dims<K> walk(const Launch& l, const int (&operands)[K]) {
 
 // Where each block's output begins, and the sum of all counts.
 atalla_status run_count(const Launch& l) {
-  const char* name = "compact.count";
   const atalla_operand& in = l.operand(CompactCountOperands::kInput);
   const int64_t n = element_count(in);
-  ATALLA_CHECK(check_starts(name, l, CompactCountOperands::kStarts, n));
+  ATALLA_CHECK(check_starts(l, CompactCountOperands::kStarts, n));
   int64_t* starts = l.ptr<int64_t>(CompactCountOperands::kStarts);
   const Dims<1> dims = walk<1>(l, {1});
-  dispatch_dtype(in.dtype, [&](auto tag) {
-    using M = decltype(tag);
+  dispatch_dtype(in.dtype, [&]<class M>(M) {
     const M* mask = l.ptr<const M>(CompactCountOperands::kInput);
     parallel_for(blocks_of(n), 4, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
@@ -100,13 +97,11 @@ void write_coordinates(const Launch& l, const M* mask, int64_t begin, int64_t en
 }
 
 atalla_status run_nonzero(const Launch& l) {
-  const char* name = "compact.nonzero";
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int64_t n = element_count(in);
   if (n == 0 || element_count(out) == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_starts(name, l, Operand::kStarts, n));
-  dispatch_dtype(in.dtype, [&](auto tag) {
-    using M = decltype(tag);
+  ATALLA_CHECK(check_starts(l, Operand::kStarts, n));
+  dispatch_dtype(in.dtype, [&]<class M>(M) {
     for_each_block(n, l.ptr<const int64_t>(Operand::kStarts), [&](int64_t begin, int64_t end, int64_t row) {
       write_coordinates(l, l.ptr<const M>(Operand::kInput), begin, end, row);
     });
@@ -115,34 +110,33 @@ atalla_status run_nonzero(const Launch& l) {
 }
 
 // The checks that select and scatter share. `line` is the operand of one dimension.
-atalla_status check_moves(const char* name, const Launch& l, int line, int mask, int starts) {
+atalla_status check_moves(const Launch& l, int line, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0) return ATALLA_OK;
-  ATALLA_CHECK(check_starts(name, l, starts, n));
+  ATALLA_CHECK(check_starts(l, starts, n));
   const int64_t total = l.ptr<const int64_t>(starts)[blocks_of(n)];
   if (total > l.operand(line).sizes[0]) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: Number of elements of source < number of ones in mask (%lld < %lld)",
-                     name, static_cast<long long>(l.operand(line).sizes[0]), static_cast<long long>(total));
+    return fail(l, ATALLA_ERR_ARGUMENT, "Number of elements of source < number of ones in mask ({} < {})",
+                l.operand(line).sizes[0], total);
   }
   return ATALLA_OK;
 }
 
 // Moves elements between places of a space, where the mask is true, and consecutive ones of a line.
 template <bool kToLine>
-atalla_status run_moves(const char* name, const Launch& l, int line, int space, int mask, int starts) {
+atalla_status run_moves(const Launch& l, int line, int space, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0 || l.ptr<const int64_t>(starts)[blocks_of(n)] == 0) return ATALLA_OK;
   const Dims<2> dims = walk<2>(l, {mask, space});
   const int64_t step = l.operand(line).strides[0], places = l.operand(line).sizes[0];
   const uint8_t* m = l.ptr<const uint8_t>(mask);
-  Flag wrong;
-  dispatch_width(l.operand(space).dtype, [&](auto tag) {
-    using E = decltype(tag);
+  bool right = true;
+  dispatch_width(l.operand(space).dtype, [&]<class E>(E) {
     for_each_block(n, l.ptr<const int64_t>(starts), [&](int64_t begin, int64_t end, int64_t position) {
       int32_t list[kBlock];
       for_each_run(dims, begin, end, [&](const int64_t* o, const int64_t* s, int64_t k) {
         const int found = list_true(m + o[0], s[0], static_cast<int>(k), 0, list);
-        if (position < 0 || position > places - found) return wrong.set();
+        if (position < 0 || position > places - found) return __atomic_store_n(&right, false, __ATOMIC_RELAXED);
         E* p = l.ptr<E>(line) + position * step;
         E* q = l.ptr<E>(space) + o[1];
         for (int i = 0; i < found; ++i) {
@@ -156,34 +150,31 @@ atalla_status run_moves(const char* name, const Launch& l, int line, int space, 
       });
     });
   });
-  if (!wrong) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: the counts of operand %d are not those of the mask", name, starts);
+  if (right) return ATALLA_OK;
+  return fail(l, ATALLA_ERR_ARGUMENT, "the counts of operand {} are not those of the mask", starts);
 }
 
 atalla_status run_select(const Launch& l) {
   using Select = CompactSelectOperands;
-  const char* name = "compact.select";
-  ATALLA_CHECK(check_moves(name, l, Select::kOut, Select::kMask, Select::kStarts));
-  return run_moves<true>(name, l, Select::kOut, Select::kInput, Select::kMask, Select::kStarts);
+  ATALLA_CHECK(check_moves(l, Select::kOut, Select::kMask, Select::kStarts));
+  return run_moves<true>(l, Select::kOut, Select::kInput, Select::kMask, Select::kStarts);
 }
 
 atalla_status run_scatter(const Launch& l) {
   using Scatter = MaskedScatterOperands;
-  const char* name = "masked_scatter";
-  ATALLA_CHECK(check_moves(name, l, Scatter::kInput, Scatter::kMask, Scatter::kStarts));
-  return run_moves<false>(name, l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
+  ATALLA_CHECK(check_moves(l, Scatter::kInput, Scatter::kMask, Scatter::kStarts));
+  return run_moves<false>(l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
 }
+
+constexpr Kernel kKernels[] = {
+    {"compact.count", kAllDtypes, run_count},
+    {"compact.nonzero", kAllDtypes, run_nonzero},
+    {"compact.select", kAllDtypes, run_select},
+    {"masked_scatter", kAllDtypes, run_scatter},
+};
 
 }  // namespace
 
-[[gnu::cold]] KernelTable compact_kernels() {
-  static constexpr Kernel kernels[] = {
-      {"compact.count", kAllDtypes, run_count},
-      {"compact.nonzero", kAllDtypes, run_nonzero},
-      {"compact.select", kAllDtypes, run_select},
-      {"masked_scatter", kAllDtypes, run_scatter},
-  };
-  return kernels;
-}
+[[gnu::cold]] KernelTable compact_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -63,7 +63,7 @@ void reduce_bag(const Launch& l, const Bags& bags, BagMode mode, int64_t b, int6
     }
     ++taken;
   }
-  S* o = l.ptr<S>(Operand::kOut) + b * out.strides[0] + first * out.strides[1];
+  S* o = l.at<S>(Operand::kOut, b, first);
   if (mode == BagMode::kMean && taken > 1) {
     for (int64_t c = 0; c < n; ++c) sum[c] /= static_cast<A>(taken);
   }
@@ -102,9 +102,7 @@ atalla_status check_bags(const Launch& l, const Bags& bags) {
   for (int64_t i = 0; i < bags.indices; ++i) {
     const int64_t row = read_index(l, Operand::kIndices, i);
     if (row >= 0 && row < weight.sizes[0]) continue;
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %lld",
-                     static_cast<long long>(row));
+    return fail(l, ATALLA_ERR_ARGUMENT, "Expected idx >= 0 && idx < num_embeddings but found idx to be {}", row);
   }
   return ATALLA_OK;
 }
@@ -123,8 +121,7 @@ atalla_status run_embedding_bag(const Launch& l) {
   if (bags.count <= 0) return ATALLA_OK;
   const int64_t work = (bags.indices / bags.count + 1) * (width < kColumns ? width + 1 : kColumns);
   parallel_for(bags.count * pieces, grain_for(work), [&](int64_t begin, int64_t end) {
-    dispatch_dtype(l.operand(Operand::kTable).dtype, [&](auto tag) {
-      using S = decltype(tag);
+    dispatch_dtype(l.operand(Operand::kTable).dtype, [&]<class S>(S) {
       if constexpr (kIsHalf<S> || std::is_floating_point_v<S>) {
         for (int64_t t = begin; t < end; ++t) {
           const int64_t first = t % pieces * kColumns;
@@ -136,13 +133,12 @@ atalla_status run_embedding_bag(const Launch& l) {
   return ATALLA_OK;
 }
 
+constexpr Kernel kKernels[] = {
+    {"embedding_bag", kFloatDtypes, run_embedding_bag},
+};
+
 }  // namespace
 
-[[gnu::cold]] KernelTable embedding_bag_kernels() {
-  static constexpr Kernel kernels[] = {
-      {"embedding_bag", kFloatDtypes, run_embedding_bag},
-  };
-  return kernels;
-}
+[[gnu::cold]] KernelTable embedding_bag_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

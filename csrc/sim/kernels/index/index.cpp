@@ -18,10 +18,8 @@ static_assert(Select::kIndex == GatherOperands::kIndex && Select::kInput == Gath
 
 atalla_status run_walk(const Launch& l, const IndexWalk& w) {
   if (element_count(l.operand(Select::kOut)) == 0) return ATALLA_OK;
-  dispatch_width(l.operand(Select::kOut).dtype, [&](auto tag) {
-    using E = decltype(tag);
-    run_index_walk(w, l.ptr<E>(Select::kOut), l.ptr<const E>(Select::kInput));
-  });
+  dispatch_width(l.operand(Select::kOut).dtype,
+                 [&]<class E>(E) { run_index_walk(w, l.ptr<E>(Select::kOut), l.ptr<const E>(Select::kInput)); });
   return ATALLA_OK;
 }
 
@@ -33,18 +31,17 @@ void add_dim(IndexWalk& w, int64_t size, int64_t out_stride, int64_t in_stride, 
 }
 
 atalla_status run_index_select(const Launch& l) {
-  const char* name = "index_select";
   const atalla_operand &out = l.operand(Select::kOut), &in = l.operand(Select::kInput), &x = l.operand(Select::kIndex);
   const IndexSelectParameters p = IndexSelectParameters::read(l.desc);
   const int dim = static_cast<int>(p.dim);
   if (x.ndim > 1 || element_count(x) != size_along(out, dim)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: an index of %lld elements in %d dimensions, expected %lld in one", name,
-                     static_cast<long long>(element_count(x)), x.ndim, static_cast<long long>(size_along(out, dim)));
+    return fail(l, ATALLA_ERR_ARGUMENT, "an index of {} elements in {} dimensions, expected {} in one",
+                element_count(x), x.ndim, size_along(out, dim));
   }
   IndexWalk w;
   w.indices = 1;
   w.index[0] = index_operand(l, Select::kIndex, in, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, Select::kIndex, w.index[0], dim));
+  ATALLA_CHECK(check_index_values(l, Select::kIndex, w.index[0], dim));
   for (int d = 0; d < in.ndim; ++d) {
     const int64_t along = d == dim && x.ndim ? x.strides[0] : 0;
     add_dim(w, out.sizes[d], out.strides[d], d == dim ? 0 : in.strides[d], &along);
@@ -53,22 +50,21 @@ atalla_status run_index_select(const Launch& l) {
 }
 
 atalla_status run_gather(const Launch& l) {
-  const char* name = "gather";
   const atalla_operand &out = l.operand(Select::kOut), &in = l.operand(Select::kInput), &x = l.operand(Select::kIndex);
   const GatherParameters p = GatherParameters::read(l.desc);
-  ATALLA_CHECK(check_dim(name, p.dim, in.ndim));
+  ATALLA_CHECK(check_dim(l, p.dim, in.ndim));
   const int dim = static_cast<int>(p.dim);
   // 0-d and one-element 1-d tensors mix, as upstream allows.
-  if (in.ndim > 1 || out.ndim > 1) ATALLA_CHECK(check_rank(name, Select::kOut, out.ndim, in.ndim));
+  if (in.ndim > 1 || out.ndim > 1) ATALLA_CHECK(check_rank(l, Select::kOut, out.ndim, in.ndim));
   for (int d = 0; d < out.ndim; ++d) {
     if (d == dim || out.sizes[d] <= (d < in.ndim ? in.sizes[d] : 1)) continue;
-    return set_error(ATALLA_ERR_ARGUMENT, "gather: the index has size %lld in dimension %d, expected at most %lld",
-                     static_cast<long long>(out.sizes[d]), d, static_cast<long long>(in.sizes[d]));
+    return fail(l, ATALLA_ERR_ARGUMENT, "the index has size {} in dimension {}, expected at most {}", out.sizes[d], d,
+                in.sizes[d]);
   }
   IndexWalk w;
   w.indices = 1;
   w.index[0] = index_operand(l, Select::kIndex, in, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, Select::kIndex, w.index[0], dim));
+  ATALLA_CHECK(check_index_values(l, Select::kIndex, w.index[0], dim));
   for (int d = 0; d < out.ndim; ++d) {
     add_dim(w, out.sizes[d], out.strides[d], d == dim || d >= in.ndim ? 0 : in.strides[d], &x.strides[d]);
   }
@@ -77,22 +73,21 @@ atalla_status run_gather(const Launch& l) {
 
 // out = in[:, ..., x_0, ..., x_k-1, :, ...]: the k indexed dimensions give way to the shape of the indices.
 atalla_status run_index(const Launch& l) {
-  const char* name = "index";
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const IndexParameters p = IndexParameters::read(l.desc);
-  ATALLA_CHECK(check_indexed_dims(name, l, in, p.count, p.first_dim));
+  ATALLA_CHECK(check_indexed_dims(l, in, p.count, p.first_dim));
   const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim),
             rank = l.operand(Operand::kIndices).ndim;
-  ATALLA_CHECK(check_rank(name, Operand::kOut, out.ndim, in.ndim - count + rank));
+  ATALLA_CHECK(check_rank(l, Operand::kOut, out.ndim, in.ndim - count + rank));
   for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(name, l, Operand::kIndices, Operand::kIndices + j));
+    ATALLA_CHECK(check_same_sizes(l, Operand::kIndices, Operand::kIndices + j));
   }
   IndexWalk w;
   w.indices = count;
   for (int d = 0; d < out.ndim; ++d) {
     const bool indexed = d >= begin && d < begin + rank;
     const int in_dim = d < begin ? d : d - rank + count;
-    ATALLA_CHECK(check_size(name, Operand::kOut, d, out.sizes[d],
+    ATALLA_CHECK(check_size(l, Operand::kOut, d, out.sizes[d],
                             indexed ? l.operand(Operand::kIndices).sizes[d - begin] : in.sizes[in_dim]));
     int64_t strides[kMaxIndices];
     for (int j = 0; j < count; ++j) strides[j] = indexed ? l.operand(Operand::kIndices + j).strides[d - begin] : 0;
@@ -100,7 +95,7 @@ atalla_status run_index(const Launch& l) {
   }
   for (int j = 0; j < count; ++j) {
     w.index[j] = index_operand(l, Operand::kIndices + j, in, begin + j, true);
-    ATALLA_CHECK(check_index_values(name, l, Operand::kIndices + j, w.index[j], begin + j));
+    ATALLA_CHECK(check_index_values(l, Operand::kIndices + j, w.index[j], begin + j));
   }
   return run_walk(l, w);
 }

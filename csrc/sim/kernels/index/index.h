@@ -9,6 +9,7 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/types.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -47,15 +48,6 @@ struct IndexWalk {
     for (int j = 0; j < indices; ++j) o += index[j].read(offsets[2 + j]) * index[j].in_stride;
     return o;
   }
-};
-
-// `Bytes` wide elements of which only the bits count.
-template <int Bytes>
-struct Bits {
-  static constexpr int kWords = Bytes == 16 ? 2 : 1;
-  std::conditional_t<Bytes == 1, uint8_t,
-                     std::conditional_t<Bytes == 2, uint16_t, std::conditional_t<Bytes == 4, uint32_t, uint64_t>>>
-      word[kWords];
 };
 
 template <class E>
@@ -123,45 +115,26 @@ void run_index_walk(const IndexWalk& w, E* out, const E* in) {
   w.indices == 1 ? walk_operands<3>(w, out, in) : walk_operands<ATALLA_MAX_OPERANDS>(w, out, in);
 }
 
-// Runs f on elements of the width of `dtype`.
-template <class F>
-inline void dispatch_width(atalla_dtype dtype, F&& f) {
-  switch (dtype_size(dtype)) {
-    case 1:
-      return f(Bits<1>{});
-    case 2:
-      return f(Bits<2>{});
-    case 4:
-      return f(Bits<4>{});
-    case 8:
-      return f(Bits<8>{});
-    default:
-      return f(Bits<16>{});
-  }
+inline atalla_status check_size(const Launch& l, int operand, int dim, int64_t given, int64_t expected) {
+  if (given == expected) return ATALLA_OK;
+  return fail(l, ATALLA_ERR_ARGUMENT, "operand {} has size {} in dimension {}, expected {}", operand, given, dim,
+              expected);
 }
 
-inline atalla_status check_size(const char* name, int operand, int dim, int64_t given, int64_t expected) {
+inline atalla_status check_rank(const Launch& l, int operand, int given, int expected) {
   if (given == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension %d, expected %lld", name, operand,
-                   static_cast<long long>(given), dim, static_cast<long long>(expected));
-}
-
-inline atalla_status check_rank(const char* name, int operand, int given, int expected) {
-  if (given == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has %d dimensions, expected %d", name, operand, given,
-                   expected);
+  return fail(l, ATALLA_ERR_ARGUMENT, "operand {} has {} dimensions, expected {}", operand, given, expected);
 }
 
 // `count` index operands, the last ones of the launch, of dimensions of `indexed` from `first` on.
-inline atalla_status check_indexed_dims(const char* name, const Launch& l, const atalla_operand& indexed, int64_t count,
-                                        int64_t first) {
+inline atalla_status check_indexed_dims(const Launch& l, const atalla_operand& indexed, int64_t count, int64_t first) {
   if (count != l.desc.n_operands - IndexOperands::kIndices) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld index operands are announced, the descriptor has %d", name,
-                     static_cast<long long>(count), l.desc.n_operands - IndexOperands::kIndices);
+    return fail(l, ATALLA_ERR_ARGUMENT, "{} index operands are announced, the descriptor has {}", count,
+                l.desc.n_operands - IndexOperands::kIndices);
   }
   if (first >= 0 && first <= indexed.ndim && first + count <= indexed.ndim) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld indexed dimensions from %lld on, of a tensor of %d dimensions", name,
-                   static_cast<long long>(count), static_cast<long long>(first), indexed.ndim);
+  return fail(l, ATALLA_ERR_ARGUMENT, "{} indexed dimensions from {} on, of a tensor of {} dimensions", count, first,
+              indexed.ndim);
 }
 
 // Whether every value of a run lies in [low, high).
@@ -184,8 +157,7 @@ inline bool all_within(const I* x, int64_t stride, int64_t n, int64_t low, int64
 }
 
 // Checks the values of index operand `operand`; broadcast dimensions are looked at once. `dim` is only for the text.
-inline atalla_status check_index_values(const char* kernel, const Launch& l, int operand, const IndexOperand& x,
-                                        int dim) {
+inline atalla_status check_index_values(const Launch& l, int operand, const IndexOperand& x, int dim) {
   const atalla_operand& o = l.operand(operand);
   if (element_count(o) == 0) return ATALLA_OK;
   const int64_t low = x.from_end ? -x.size : 0, high = x.size;
@@ -198,8 +170,7 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
   const int64_t inner = outer.pop(&stride);
   constexpr int64_t kPiece = 65536;
   const int64_t pieces = (inner + kPiece - 1) / kPiece, tasks = outer.count() * pieces;
-  bool valid = true;
-  parallel_for(tasks, grain_for(inner < kPiece ? inner : kPiece), [&](int64_t begin, int64_t end) {
+  const bool valid = parallel_try(tasks, grain_for(min_of(inner, kPiece)), [&](int64_t begin, int64_t end) {
     Cursor<1> at_run(outer, begin / pieces);
     bool good = true;
     for (int64_t t = begin; t < end && good; ++t) {
@@ -209,7 +180,7 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
                     : all_within(static_cast<const int32_t*>(x.data) + first, stride, n, low, high);
       if (t % pieces == pieces - 1) at_run.next();
     }
-    if (!good) __atomic_store_n(&valid, false, __ATOMIC_RELAXED);
+    return good;
   });
   if (valid) return ATALLA_OK;
 
@@ -233,10 +204,9 @@ inline atalla_status check_index_values(const char* kernel, const Launch& l, int
     used += __builtin_snprintf(where + used, sizeof where - static_cast<size_t>(used), "%s%lld", d ? ", " : "",
                                static_cast<long long>(coordinate[d]));
   }
-  return set_error(ATALLA_ERR_FAULT_INDEX,
-                   "%s: index %lld at position [%s] of operand %d is out of bounds [%lld, %lld) for dimension %d",
-                   kernel, static_cast<long long>(value), where, operand, static_cast<long long>(low),
-                   static_cast<long long>(high), dim);
+  return fail(l, ATALLA_ERR_FAULT_INDEX,
+              "index {} at position [{}] of operand {} is out of bounds [{}, {}) for dimension {}", value, where,
+              operand, low, high, dim);
 }
 
 // Tiles of up to 2 KiB in which the SDMA moves a contiguous run.

@@ -15,7 +15,6 @@ namespace {
 using Operand = IndexSelectPackedOperands;
 
 constexpr int64_t kPanelRows = 32;
-constexpr char kName[] = "index_select_packed";
 
 template <class E>
 void copy_row(const E* from, E* to, int64_t width, int64_t stride) {
@@ -28,8 +27,7 @@ atalla_status run(const Launch& l) {
   const int64_t rows = IndexSelectPackedParameters::read(l.desc).rows;
   const int64_t width = packed.sizes[1];
   if (rows < 0 || rows > packed.sizes[0] * kPanelRows) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %lld rows in %lld panels of 32", kName, static_cast<long long>(rows),
-                     static_cast<long long>(packed.sizes[0]));
+    return fail(l, ATALLA_ERR_ARGUMENT, "{} rows in {} panels of 32", rows, packed.sizes[0]);
   }
   const auto at_index = [&](int64_t i) -> int64_t {
     i *= index.strides[0];
@@ -39,8 +37,7 @@ atalla_status run(const Launch& l) {
   for (int64_t i = 0; i < index.sizes[0]; ++i) {
     const int64_t row = at_index(i);
     if (row >= 0 && row < rows) continue;
-    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: index %lld is out of bounds for dimension 0 with size %lld", kName,
-                     static_cast<long long>(row), static_cast<long long>(rows));
+    return fail(l, ATALLA_ERR_FAULT_INDEX, "index {} is out of bounds for dimension 0 with size {}", row, rows);
   }
   const int64_t size = static_cast<int64_t>(dtype_size(out.dtype));
   parallel_for(index.sizes[0], grain_for(4 * width), [&](int64_t begin, int64_t end) {
@@ -61,7 +58,7 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{kName, kFloatDtypes, run}};
+constexpr Kernel kKernels[] = {{"index_select_packed", kFloatDtypes, run}};
 
 }  // namespace
 

@@ -13,16 +13,15 @@ using Put = IndexPutOperands;
 
 using Operand = ScatterOperands;
 
-atalla_status check_write(const char* name, const Launch& l, Combine combine) {
+atalla_status check_write(const Launch& l, Combine combine) {
   if (combine < Combine::kMaximum || !is_complex(l.operand(Operand::kOut).dtype)) return ATALLA_OK;
-  return set_error(ATALLA_ERR_UNSUPPORTED, "%s: a maximum or minimum of dtype %s is not supported", name,
-                   dtype_name(l.operand(Operand::kOut).dtype));
+  return fail(l, ATALLA_ERR_UNSUPPORTED, "a maximum or minimum of dtype {} is not supported",
+              dtype_name(l.operand(Operand::kOut).dtype));
 }
 
 template <Combine C>
 void run_combined(const Launch& l, const WriteWalk& w) {
-  dispatch_dtype(l.operand(Operand::kOut).dtype, [&](auto tag) {
-    using S = decltype(tag);
+  dispatch_dtype(l.operand(Operand::kOut).dtype, [&]<class S>(S) {
     if constexpr (!(kIsComplex<S> && C >= Combine::kMaximum)) {
       run_write_walk<S>(l, w, CombineOp<C, S>{});
     }
@@ -33,17 +32,12 @@ void run_combined(const Launch& l, const WriteWalk& w) {
 atalla_status run_writes(const Launch& l, const WriteWalk& w, Combine combine, const Number* scale) {
   switch (combine) {
     case Combine::kAssign:
-      dispatch_width(l.operand(Operand::kOut).dtype, [&](auto tag) {
-        using E = decltype(tag);
-        run_write_walk<E>(l, w, AssignOp<E>{});
-      });
+      dispatch_width(l.operand(Operand::kOut).dtype, [&]<class E>(E) { run_write_walk<E>(l, w, AssignOp<E>{}); });
       break;
     case Combine::kAdd:
       if (scale != nullptr) {
-        dispatch_dtype(l.operand(Operand::kOut).dtype, [&](auto tag) {
-          using S = decltype(tag);
-          run_write_walk<S>(l, w, add_scaled<S>(*scale));
-        });
+        dispatch_dtype(l.operand(Operand::kOut).dtype,
+                       [&]<class S>(S) { run_write_walk<S>(l, w, add_scaled<S>(*scale)); });
       } else {
         run_combined<Combine::kAdd>(l, w);
       }
@@ -62,25 +56,24 @@ atalla_status run_writes(const Launch& l, const WriteWalk& w, Combine combine, c
 
 // out[.., index[p], ..] = src[p] with the index in place of p's coordinate `dim`.
 atalla_status run_scatter(const Launch& l) {
-  const char* name = "scatter";
   const ScatterParameters p = ScatterParameters::read(l.desc);
-  ATALLA_CHECK(check_write(name, l, p.combine));
+  ATALLA_CHECK(check_write(l, p.combine));
   const atalla_operand &out = l.operand(Operand::kOut), &src = l.operand(Operand::kSource),
                        &x = l.operand(Operand::kIndex);
-  ATALLA_CHECK(check_dim(name, p.dim, out.ndim));
+  ATALLA_CHECK(check_dim(l, p.dim, out.ndim));
   if (src.dtype != out.dtype && out.dtype != ATALLA_F32) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: source has dtype %s, expected that of out, %s", name,
-                     dtype_name(src.dtype), dtype_name(out.dtype));
+    return fail(l, ATALLA_ERR_UNSUPPORTED, "source has dtype {}, expected that of out, {}", dtype_name(src.dtype),
+                dtype_name(out.dtype));
   }
   const int dim = static_cast<int>(p.dim);
   for (int d = 0; d < x.ndim; ++d) {
-    if (d != dim && x.sizes[d] > out.sizes[d]) return check_size(name, Operand::kIndex, d, x.sizes[d], out.sizes[d]);
+    if (d != dim && x.sizes[d] > out.sizes[d]) return check_size(l, Operand::kIndex, d, x.sizes[d], out.sizes[d]);
   }
   if (element_count(x) == 0) return ATALLA_OK;
   WriteWalk w;
   w.indices = 1;
   w.index[0] = index_operand(l, Operand::kIndex, out, dim, false);
-  ATALLA_CHECK(check_index_values(name, l, Operand::kIndex, w.index[0], dim));
+  ATALLA_CHECK(check_index_values(l, Operand::kIndex, w.index[0], dim));
   for (int d = 0; d < x.ndim; ++d) w.add(x.sizes[d], out.strides[d], src.strides[d], &x.strides[d], d == dim);
   return run_writes(l, w, p.combine, nullptr);
 }
@@ -88,41 +81,39 @@ atalla_status run_scatter(const Launch& l) {
 // out[:, ..., x_0, ..., x_k-1, :, ...] = src: in src the k indexed dimensions have given way to the shape of the
 // indices.
 atalla_status run_index_put(const Launch& l) {
-  const char* name = "index_put";
   const IndexPutParameters p = IndexPutParameters::read(l.desc);
-  ATALLA_CHECK(check_write(name, l, p.combine));
+  ATALLA_CHECK(check_write(l, p.combine));
   const atalla_operand &out = l.operand(Put::kOut), &src = l.operand(Put::kSource), &x = l.operand(Put::kIndices);
-  ATALLA_CHECK(check_indexed_dims(name, l, out, p.count, p.first_dim));
+  ATALLA_CHECK(check_indexed_dims(l, out, p.count, p.first_dim));
   const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = x.ndim;
-  ATALLA_CHECK(check_rank(name, Put::kSource, src.ndim, out.ndim - count + rank));
+  ATALLA_CHECK(check_rank(l, Put::kSource, src.ndim, out.ndim - count + rank));
   WriteWalk w;
   w.indices = count;
   for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(name, l, Put::kIndices, Put::kIndices + j));
+    ATALLA_CHECK(check_same_sizes(l, Put::kIndices, Put::kIndices + j));
     w.index[j] = index_operand(l, Put::kIndices + j, out, begin + j, p.wrap_negative);
   }
   for (int d = 0; d < src.ndim; ++d) {
     const bool indexed = d >= begin && d < begin + rank;
     const int own = d < begin ? d : d - rank + count;
     const int64_t expected = indexed ? x.sizes[d - begin] : out.sizes[own];
-    ATALLA_CHECK(check_size(name, Put::kSource, d, src.sizes[d], expected));
+    ATALLA_CHECK(check_size(l, Put::kSource, d, src.sizes[d], expected));
     int64_t strides[kMaxIndices] = {};
     for (int j = 0; indexed && j < count; ++j) strides[j] = l.operand(Put::kIndices + j).strides[d - begin];
     w.add(src.sizes[d], indexed ? 0 : out.strides[own], src.strides[d], strides, indexed);
   }
   if (element_count(src) == 0) return ATALLA_OK;
-  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(name, l, Put::kIndices + j, w.index[j], begin + j));
+  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(l, Put::kIndices + j, w.index[j], begin + j));
   return run_writes(l, w, p.combine, p.scaled ? &p.scale : nullptr);
 }
 
+constexpr Kernel kKernels[] = {
+    {"scatter", kAllDtypes, run_scatter},
+    {"index_put", kAllDtypes, run_index_put},
+};
+
 }  // namespace
 
-[[gnu::cold]] KernelTable scatter_kernels() {
-  static constexpr Kernel kernels[] = {
-      {"scatter", kAllDtypes, run_scatter},
-      {"index_put", kAllDtypes, run_index_put},
-  };
-  return kernels;
-}
+[[gnu::cold]] KernelTable scatter_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -69,7 +69,7 @@ void reduce_segments(const Launch& l) {
 }
 
 atalla_status run_segment_reduce(const Launch& l) {
-  ATALLA_CHECK(check_numbers("segment_reduce", l, Operand::kNumbers, l.operand(Operand::kData).sizes[1]));
+  ATALLA_CHECK(check_numbers(l, Operand::kNumbers, l.operand(Operand::kData).sizes[1]));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   dispatch_dtype(l.operand(Operand::kData).dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) {

@@ -34,15 +34,14 @@ struct Segments {
 };
 
 // Operand `numbers` of dtype I32 or I64: segments that lie in [0, rows).
-inline atalla_status check_numbers(const char* name, const Launch& l, int numbers, int64_t rows) {
+inline atalla_status check_numbers(const Launch& l, int numbers, int64_t rows) {
   const Segments segments(l, numbers);
   for (int64_t i = 0; i < l.operand(numbers).sizes[0]; ++i) {
     int64_t begin = 0, end = 0;
     for (int64_t s = 0; s < segments.count; ++s) {
       segments.bounds(i, s, end, &begin, &end);
       if (begin >= 0 && begin <= end && end <= rows) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: segment [%lld, %lld) is out of range for %lld rows", name,
-                       static_cast<long long>(begin), static_cast<long long>(end), static_cast<long long>(rows));
+      return fail(l, ATALLA_ERR_FAULT_INDEX, "segment [{}, {}) is out of range for {} rows", begin, end, rows);
     }
   }
   return ATALLA_OK;

@@ -77,7 +77,7 @@ void segment_gradients(const Launch& l) {
 
 atalla_status run_segment_reduce_backward(const Launch& l) {
   const atalla_operand& data = l.operand(Operand::kData);
-  ATALLA_CHECK(check_numbers("segment_reduce_backward", l, Operand::kNumbers, data.sizes[1]));
+  ATALLA_CHECK(check_numbers(l, Operand::kNumbers, data.sizes[1]));
   if (element_count(data) == 0) return ATALLA_OK;
   dispatch_dtype(data.dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) segment_gradients<S>(l);

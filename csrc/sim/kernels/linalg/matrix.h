@@ -14,8 +14,7 @@
 namespace atalla::sim::ATALLA_ISA::linalg {
 namespace {
 
-constexpr uint64_t kLinalgDtypes =
-    dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64) | dtype_bit(ATALLA_C64) | dtype_bit(ATALLA_C128);
+constexpr uint64_t kLinalgDtypes = kWideFloatDtypes | kComplexDtypes;
 
 // A column-major matrix. Element (i, j) is p[i + j * ld].
 template <class S>
@@ -155,13 +154,12 @@ struct Batch {
 };
 
 // That the sizes of matrices fit LAPACK.
-inline atalla_status check_lapack(const char* name, const Launch& l) {
+inline atalla_status check_lapack(const Launch& l) {
   for (int k = 0; k < l.desc.n_operands; ++k) {
     const atalla_operand& o = l.operand(k);
     for (int d = o.ndim < 2 ? 0 : o.ndim - 2; d < o.ndim; ++d) {
       if (o.sizes[d] <= INT32_MAX) continue;
-      return set_error(ATALLA_ERR_UNSUPPORTED, "%s: operand %d has size %lld, expected at most %d", name, k,
-                       static_cast<long long>(o.sizes[d]), INT32_MAX);
+      return fail(l, ATALLA_ERR_UNSUPPORTED, "operand {} has size {}, expected at most {}", k, o.sizes[d], INT32_MAX);
     }
   }
   return ATALLA_OK;
@@ -171,33 +169,34 @@ inline int64_t size_of(const Launch& l, int k, int from_end) {
   const atalla_operand& o = l.operand(k);
   return o.sizes[o.ndim - from_end];
 }
-inline atalla_status check_size(const char* name, const Launch& l, int k, int from_end, int64_t expected) {
+inline atalla_status check_size(const Launch& l, int k, int from_end, int64_t expected) {
   if (size_of(l, k, from_end) == expected) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d has size %lld in dimension -%d, expected %lld", name, k,
-                   static_cast<long long>(size_of(l, k, from_end)), from_end, static_cast<long long>(expected));
+  return fail(l, ATALLA_ERR_ARGUMENT, "operand {} has size {} in dimension -{}, expected {}", k,
+              size_of(l, k, from_end), from_end, expected);
 }
 
 // Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
 // matrices follow each other: LAPACK has threads of its own.
 template <class F>
-atalla_status for_each_matrix(const char* name, const Launch& l, int own_dims, double flops, F&& body) {
+atalla_status for_each_matrix(const Launch& l, int own_dims, double flops, F&& body) {
   const Batch batch{l, l.operand(kResult).ndim - own_dims};
   const int64_t count = batch.count();
-  bool ok = true;
   const auto range = [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      if (!body(batch, b)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-    }
+    bool ok = true;
+    for (int64_t b = begin; b < end; ++b) ok = body(batch, b) && ok;
+    return ok;
   };
   constexpr double kFlopsPerTask = 50000, kLargeFlops = 5e6;
-  if (count == 1 || flops > kLargeFlops) range(0, count);
-  else parallel_for(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
-  return ok ? ATALLA_OK : no_memory(name);
+  const bool ok = count == 1 || flops > kLargeFlops
+                      ? range(0, count)
+                      : parallel_try(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
+  return ok ? ATALLA_OK : no_memory(l);
 }
 
 // Calls f with a number of the compute dtype, for which LAPACK is there.
 template <class F>
 atalla_status with_scalar(const Launch& l, F&& f) {
+  ATALLA_CHECK(check_lapack(l));
   ATALLA_CHECK(find_lapack());
   switch (l.desc.compute_dtype) {
     case ATALLA_F32:
@@ -214,8 +213,8 @@ atalla_status with_scalar(const Launch& l, F&& f) {
 // Calls f with a double or a Complex<double>: for what LAPACK does not have.
 template <class F>
 atalla_status with_wide_scalar(const Launch& l, F&& f) {
-  if (is_complex(l.desc.compute_dtype)) return f(Z{});
-  return f(double{});
+  ATALLA_CHECK(check_lapack(l));
+  return is_complex(l.desc.compute_dtype) ? f(Z{}) : f(double{});
 }
 
 using Int = int32_t;  // LAPACK's

@@ -11,14 +11,11 @@ namespace {
 
 // The lower triangle of out = L and D of in [n, n]; pivots [n], info. The upper triangle is not written.
 atalla_status run_ldl_factor(const Launch& l) {
-  const char* name = "linalg.ldl_factor";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 2);
   const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n);
       ScratchArray<Int> pivots(n);
       Int info = 0;
@@ -40,8 +37,6 @@ atalla_status run_ldl_factor(const Launch& l) {
 
 // x [n, k] = A^-1 b, of ld [n, n] and pivots [n].
 atalla_status run_ldl_solve(const Launch& l) {
-  const char* name = "linalg.ldl_solve";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
   const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
   const Batch all{l, l.operand(kResult).ndim - 2};
@@ -54,14 +49,12 @@ atalla_status run_ldl_solve(const Launch& l) {
         if (p < 0) ++i;
         continue;
       }
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld or a negative pair",
-                       name, static_cast<long long>(p), static_cast<long long>(n));
+      return fail(l, ATALLA_ERR_FAULT_INDEX, "pivot {} is out of range, expected 1 to {} or a negative pair", p, n);
     }
   }
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n), x(n, k);
       ScratchArray<Int> pivots(n);
       Int info = 0;
@@ -77,14 +70,11 @@ atalla_status run_ldl_solve(const Launch& l) {
 }
 
 atalla_status run_matrix_exp(const Launch& l) {
-  const char* name = "linalg.matrix_exp";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 2);
   ATALLA_CHECK(find_lapack());
-  return with_wide_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_wide_scalar(l, [&]<class S>(S) {
     const double flops = 20 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n), out(n, n);
       if (!a || !out) return false;
       load<S>(batch.plane(1, b), a);

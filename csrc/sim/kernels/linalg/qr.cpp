@@ -11,13 +11,10 @@ namespace {
 
 // out = R and reflectors of in [m, n]; tau [min(m, n)].
 atalla_status run_geqrf(const Launch& l) {
-  const char* name = "linalg.geqrf";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), k = m < n ? m : n;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(m, n);
       ScratchArray<S> tau(k);
       if (!a || !tau) return false;
@@ -37,15 +34,12 @@ atalla_status run_geqrf(const Launch& l) {
 
 // out [m, n] = the first n columns of H1 ... Hk, whose reflectors are the columns of in [m, n]; tau [k].
 atalla_status run_householder_product(const Launch& l) {
-  const char* name = "linalg.householder_product";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), given = size_of(l, 1, 1), k = size_of(l, 2, 1);
-  if (n > m) ATALLA_CHECK(check_size(name, l, 0, 1, m));
-  if (k > given || k > n) ATALLA_CHECK(check_size(name, l, 2, 1, given < n ? given : n));
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  if (n > m) ATALLA_CHECK(check_size(l, 0, 1, m));
+  if (k > given || k > n) ATALLA_CHECK(check_size(l, 2, 1, given < n ? given : n));
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k + 1);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> q(m, n);
       ScratchArray<S> tau(k);
       Int info = 0;
@@ -68,17 +62,14 @@ atalla_status run_householder_product(const Launch& l) {
 
 // out = op(Q) c, or c op(Q): Q = H1 ... Hk of in [p, k].
 atalla_status run_ormqr(const Launch& l) {
-  const char* name = "linalg.ormqr";
-  ATALLA_CHECK(check_lapack(name, l));
   const LinalgOrmqrParameters parameters = LinalgOrmqrParameters::read(l.desc);
   const bool left = parameters.left;
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), p = left ? m : n, q = left ? n : m;
   const int64_t given = size_of(l, 1, 1), k = size_of(l, 2, 1);
-  if (k > given || k > p) ATALLA_CHECK(check_size(name, l, 2, 1, given < p ? given : p));
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  if (k > given || k > p) ATALLA_CHECK(check_size(l, 2, 1, given < p ? given : p));
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 4 * static_cast<double>(p) * static_cast<double>(q) * static_cast<double>(k);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(p, given), c(m, n);
       ScratchArray<S> tau(k);
       Int info = 0;

@@ -28,14 +28,11 @@ int64_t factor_without_pivoting(const Mat<S>& a) {
 
 // out = LU of in [m, n], pivots [min(m, n)] from 1, info.
 atalla_status run_lu_factor(const Launch& l) {
-  const char* name = "linalg.lu_factor";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), steps = m < n ? m : n;
   const double flops = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
   if (!LinalgLuFactorParameters::read(l.desc).pivot) {
-    return with_wide_scalar(l, [&](auto tag) {
-      using S = decltype(tag);
-      return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return with_wide_scalar(l, [&]<class S>(S) {
+      return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
         WorkMatrix<S> a(m, n);
         if (!a) return false;
         load<S>(batch.plane(3, b), a);
@@ -46,9 +43,8 @@ atalla_status run_lu_factor(const Launch& l) {
       });
     });
   }
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+  return with_scalar(l, [&]<class S>(S) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(m, n);
       ScratchArray<Int> rows(steps);
       Int info = 0;
@@ -63,26 +59,28 @@ atalla_status run_lu_factor(const Launch& l) {
   });
 }
 
-// x [n, k] = op(P L U)^-1 b.
-atalla_status run_lu_solve(const Launch& l) {
-  const char* name = "linalg.lu_solve";
-  ATALLA_CHECK(check_lapack(name, l));
-  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
-  const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
-  const int64_t matrices = Batch{l, l.operand(kResult).ndim - 2}.count();
-  for (int64_t b = 0; b < matrices; ++b) {
-    const Plane pivots = Batch{l, l.operand(kResult).ndim - 2}.plane(2, b);
-    for (int64_t i = 0; i < n; ++i) {
+// That `count` pivots of each matrix are rows, from 1, of as many.
+atalla_status check_pivots(const Launch& l, int operand, int64_t count, int64_t rows) {
+  const Batch all{l, l.operand(kResult).ndim - 2};
+  for (int64_t b = 0, n = all.count(); b < n; ++b) {
+    const Plane pivots = all.plane(operand, b);
+    for (int64_t i = 0; i < count; ++i) {
       const int64_t p = load_int(pivots, i);
-      if (p >= 1 && p <= n) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld", name,
-                       static_cast<long long>(p), static_cast<long long>(n));
+      if (p >= 1 && p <= rows && i < rows) continue;
+      return fail(l, ATALLA_ERR_FAULT_INDEX, "pivot {} is out of range, expected 1 to {}", p, rows);
     }
   }
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return ATALLA_OK;
+}
+
+// x [n, k] = op(P L U)^-1 b.
+atalla_status run_lu_solve(const Launch& l) {
+  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
+  ATALLA_CHECK(check_pivots(l, LinalgLuSolveOperands::kPivots, n, n));
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k + 1);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> lu(n, n), x(n, k);
       ScratchArray<Int> rows(n);
       Int info = 0;
@@ -99,21 +97,10 @@ atalla_status run_lu_solve(const Launch& l) {
 
 // out [m, m] = P of P L U, from pivots [k].
 atalla_status run_permutation(const Launch& l) {
-  const char* name = "linalg.permutation";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 0, 2), k = size_of(l, 1, 1);
-  const Batch all{l, l.operand(kResult).ndim - 2};
-  for (int64_t b = 0, n = all.count(); b < n; ++b) {
-    for (int64_t i = 0; i < k; ++i) {
-      const int64_t p = load_int(all.plane(1, b), i);
-      if (p >= 1 && p <= m && i < m) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: pivot %lld is out of range, expected 1 to %lld", name,
-                       static_cast<long long>(p), static_cast<long long>(m));
-    }
-  }
-  return with_wide_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
-    return for_each_matrix(name, l, 2, static_cast<double>(m * m), [&](const Batch& batch, int64_t b) {
+  ATALLA_CHECK(check_pivots(l, LinalgPermutationOperands::kPivots, k, m));
+  return with_wide_scalar(l, [&]<class S>(S) {
+    return for_each_matrix(l, 2, static_cast<double>(m * m), [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> p(m, m);
       ScratchArray<int64_t> row(m);
       if (!p || !row) return false;
@@ -133,14 +120,11 @@ atalla_status run_permutation(const Launch& l) {
 
 // A triangle of out = the Cholesky factor of in, which is read in that triangle alone; info.
 atalla_status run_cholesky(const Launch& l) {
-  const char* name = "linalg.cholesky";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 2);
   const bool upper = LinalgCholeskyParameters::read(l.desc).upper;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n);
       Int info = 0;
       if (!a) return false;
@@ -155,15 +139,12 @@ atalla_status run_cholesky(const Launch& l) {
 
 // x = op(t)^-1 b, or b op(t)^-1 where p.right; info: the number (from 1) of the first zero of t's diagonal.
 atalla_status run_triangular_solve(const Launch& l) {
-  const char* name = "linalg.triangular_solve";
-  ATALLA_CHECK(check_lapack(name, l));
   const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
   const bool right = p.right;
   const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
       const int64_t rows = right ? k : n, columns = right ? n : k;
       WorkMatrix<S> t(n, n), x(rows, columns);
       if (!t || !x) return false;

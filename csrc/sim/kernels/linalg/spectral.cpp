@@ -11,14 +11,11 @@ namespace {
 
 // values [n] ascending, vectors [n, n] (optional), info, of the Hermitian in [n, n].
 atalla_status run_eigh(const Launch& l) {
-  const char* name = "linalg.eigh";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 1);
   const bool vectors = l.data[1] != nullptr, upper = LinalgEighParameters::read(l.desc).upper;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 9 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 1, flops, [&](const Batch& batch, int64_t b) {
       WorkMatrix<S> a(n, n);
       ScratchArray<RealOf<S>> values(n);
       Int info = 0;
@@ -46,15 +43,12 @@ atalla_status run_eigh(const Launch& l) {
 
 // values [n] and vectors [n, n] (complex, vectors optional), info, of in [n, n].
 atalla_status run_eig(const Launch& l) {
-  const char* name = "linalg.eig";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t n = size_of(l, 0, 1);
   const bool wanted = l.data[1] != nullptr;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     using C = Complex<RealOf<S>>;
     const double flops = 25 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 1, flops, [&](const Batch& batch, int64_t b) {
       const char job = wanted ? 'V' : 'N';
       WorkMatrix<S> a(n, n), v(wanted ? n : 0, n);
       WorkMatrix<C> vectors(wanted ? n : 0, n);
@@ -96,22 +90,19 @@ atalla_status run_eig(const Launch& l) {
 
 // u [m, p], s [k], vh [q, n], info, of in [m, n]; k = min(m, n), p and q between k and m, n; u and vh optional.
 atalla_status run_svd(const Launch& l) {
-  const char* name = "linalg.svd";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 4, 2), n = size_of(l, 4, 1), k = m < n ? m : n;
   const bool vectors = l.data[1] != nullptr && l.data[2] != nullptr;
-  if (size_of(l, 0, 1) != k) return check_size(name, l, 0, 1, k);
+  if (size_of(l, 0, 1) != k) return check_size(l, 0, 1, k);
   int64_t p = 0, q = 0;
   if (vectors) {
     p = size_of(l, 1, 1), q = size_of(l, 2, 2);
-    if (p < k || p > m) return check_size(name, l, 1, 1, k);
-    if (q < k || q > n) return check_size(name, l, 2, 2, k);
+    if (p < k || p > m) return check_size(l, 1, 1, k);
+    if (q < k || q > n) return check_size(l, 2, 2, k);
   }
   const bool economic = p == k && q == k;
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 60 * static_cast<double>(k) * static_cast<double>(k) * static_cast<double>(k);
-    return for_each_matrix(name, l, 1, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_matrix(l, 1, flops, [&](const Batch& batch, int64_t b) {
       const int64_t columns = economic ? k : m, rows = economic ? k : n, large = m < n ? n : m;
       WorkMatrix<S> a(m, n), u(vectors ? m : 0, columns), vh(vectors ? rows : 0, n);
       ScratchArray<RealOf<S>> s(k), real_work(kIsComplex<S> ? 5 * k * k + 2 * large * k + 7 * k : 0);
@@ -185,15 +176,12 @@ struct LeastSquares {
 
 // x [max(m, n), k], rank (I64, optional), s [min(m, n)] (optional), info, of a [m, n] and b [max(m, n), k].
 atalla_status run_lstsq(const Launch& l) {
-  const char* name = "linalg.lstsq";
-  ATALLA_CHECK(check_lapack(name, l));
   const int64_t m = size_of(l, 4, 2), n = size_of(l, 4, 1), small = m < n ? m : n, large = m < n ? n : m;
   const int64_t k = size_of(l, 0, 1);
   const LinalgLstsqParameters p = LinalgLstsqParameters::read(l.desc);
-  return with_scalar(l, [&](auto tag) {
-    using S = decltype(tag);
+  return with_scalar(l, [&]<class S>(S) {
     const double flops = 60 * static_cast<double>(large) * static_cast<double>(small) * static_cast<double>(small);
-    return for_each_matrix(name, l, 2, flops, [&](const Batch& batch, int64_t i) {
+    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t i) {
       WorkMatrix<S> a(m, n), b(large, k);
       ScratchArray<RealOf<S>> s(small);
       if (!a || !b || !s) return false;

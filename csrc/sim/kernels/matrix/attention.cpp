@@ -9,15 +9,12 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BF16;
-
 using Operand = AttentionOperands;
 
 atalla_status check(const Launch& launch) {
   const int64_t h = launch.operand(Operand::kQuery).sizes[1], hk = launch.operand(Operand::kKey).sizes[1];
   if (hk == 0 ? h == 0 : h % hk == 0) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "attention: %lld query heads for %lld key heads, expected a multiple",
-                   static_cast<long long>(h), static_cast<long long>(hk));
+  return fail(launch, ATALLA_ERR_ARGUMENT, "{} query heads for {} key heads, expected a multiple", h, hk);
 }
 
 MatrixView matrix_of(const Launch& launch, int index, int64_t batch, int64_t head) {
@@ -42,10 +39,9 @@ atalla_status run_as(const Launch& launch) {
   const int64_t tiles = ceil_div(l, kQueryTile);
   const AttentionParameters parameters = AttentionParameters::read(launch.desc);
 
-  bool ok = true;
-  auto run_range = [&](int64_t begin, int64_t end) {
+  const auto run_range = [&](int64_t begin, int64_t end) {
     AttentionWorker<T> worker;
-    if (!worker.prepare(s, e, ev)) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    if (!worker.prepare(s, e, ev)) return false;
     int64_t packed = -1;
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t head = unit / tiles % h, batch = unit / tiles / h;
@@ -70,6 +66,7 @@ atalla_status run_as(const Launch& launch) {
       }
       worker.run_tile(a, unit % tiles * kQueryTile);
     }
+    return true;
   };
 
   // Whole heads when there are enough of them, so that each is packed once; else a quarter of a head at least.
@@ -77,12 +74,9 @@ atalla_status run_as(const Launch& launch) {
   const int64_t per_tile = max_of(1, min_of(kQueryTile, l) * s * (e + ev));
   const int64_t whole = b * h >= 8 ? tiles : ceil_div(tiles, 4);
   const int64_t grain = max_of(whole, ceil_div(int64_t{1} << 18, per_tile));
-  if (work <= int64_t{1} << 18) {
-    run_range(0, b * h * tiles);
-  } else {
-    parallel_for(b * h * tiles, grain, run_range);
-  }
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "attention: no memory for tile buffers");
+  const bool ok =
+      work <= int64_t{1} << 18 ? run_range(0, b * h * tiles) : parallel_try(b * h * tiles, grain, run_range);
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for tile buffers");
 }
 
 atalla_status run(const Launch& launch) {
@@ -103,7 +97,7 @@ void count(const atalla_launch_desc& desc, Work& work) {
   work.macs = bounded_product(pairs, counted_product({e})) + bounded_product(pairs, counted_product({ev}));
 }
 
-constexpr Kernel kKernels[] = {{"attention", kDtypes, run, count}};
+constexpr Kernel kKernels[] = {{"attention", kFloatDtypes, run, count}};
 
 }  // namespace
 

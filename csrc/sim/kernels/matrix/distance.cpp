@@ -76,15 +76,15 @@ void dispatch_distance(atalla_dtype dtype, double p, F&& f) {
   else by_norm(float{});
 }
 
-atalla_status check_order(const char* name, double p) {
+atalla_status check_order(const Launch& l, double p) {
   if (p >= 0) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: p is %g, expected at least 0", name, p);
+  return fail(l, ATALLA_ERR_ARGUMENT, "p is {}, expected at least 0", p);
 }
 
 // out [b, m, n] of rows [b, m, k] and [b, n, k].
 atalla_status run_cdist(const Launch& l) {
   const double order = CdistParameters::read(l.desc).p;
-  ATALLA_CHECK(check_order("cdist", order));
+  ATALLA_CHECK(check_order(l, order));
   const atalla_operand &out = l.operand(Cdist::kOut), &x = l.operand(Cdist::kX), &y = l.operand(Cdist::kY);
   const int64_t m = x.sizes[1], n = y.sizes[1], k = x.sizes[2];
   if (element_count(out) == 0) return ATALLA_OK;
@@ -93,10 +93,10 @@ atalla_status run_cdist(const Launch& l) {
     parallel_for(out.sizes[0] * m, grain_for(n * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t b = r / m, i = r % m;
-        const T* a = l.ptr<const T>(Cdist::kX) + b * x.strides[0] + i * x.strides[1];
-        T* o = l.ptr<T>(Cdist::kOut) + b * out.strides[0] + i * out.strides[1];
+        const T* a = l.at<const T>(Cdist::kX, b, i);
+        T* o = l.at<T>(Cdist::kOut, b, i);
         for (int64_t j = 0; j < n; ++j) {
-          o[j * out.strides[2]] = measure(a, l.ptr<const T>(Cdist::kY) + b * y.strides[0] + j * y.strides[1], k, p);
+          o[j * out.strides[2]] = measure(a, l.at<const T>(Cdist::kY, b, j), k, p);
         }
       }
     });
@@ -107,7 +107,7 @@ atalla_status run_cdist(const Launch& l) {
 // out [n (n - 1) / 2]: the pairs i < j of rows [n, k], i first.
 atalla_status run_pdist(const Launch& l) {
   const double order = PdistParameters::read(l.desc).p;
-  ATALLA_CHECK(check_order("pdist", order));
+  ATALLA_CHECK(check_order(l, order));
   const atalla_operand &out = l.operand(Pdist::kOut), &x = l.operand(Pdist::kX);
   const int64_t n = x.sizes[0], k = x.sizes[1];
   if (out.sizes[0] == 0) return ATALLA_OK;
@@ -115,10 +115,10 @@ atalla_status run_pdist(const Launch& l) {
     const T p = static_cast<T>(order);
     parallel_for(n - 1, grain_for(n / 2 * (k + 4)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const T* a = l.ptr<const T>(Pdist::kX) + i * x.strides[0];
-        T* o = l.ptr<T>(Pdist::kOut) + (i * (2 * n - i - 1) / 2 - i - 1) * out.strides[0];
+        const T* a = l.at<const T>(Pdist::kX, i);
+        T* o = l.at<T>(Pdist::kOut, (i * (2 * n - i - 1) / 2 - i - 1));
         for (int64_t j = i + 1; j < n; ++j) {
-          o[j * out.strides[0]] = measure(a, l.ptr<const T>(Pdist::kX) + j * x.strides[0], k, p);
+          o[j * out.strides[0]] = measure(a, l.at<const T>(Pdist::kX, j), k, p);
         }
       }
     });

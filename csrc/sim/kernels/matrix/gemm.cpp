@@ -24,12 +24,11 @@ atalla_status check(const Launch& launch) {
                           : is_integer(desc.compute_dtype) ? Activation::kRelu
                                                            : Activation::kSilu;
   if (activation < Activation::kNone || activation > last) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm: activation %lld, expected 0 to %lld for compute dtype code %d",
-                     static_cast<long long>(activation), static_cast<long long>(last), int{desc.compute_dtype});
+    return fail(launch, ATALLA_ERR_UNSUPPORTED, "activation {}, expected 0 to {} for compute dtype code {}", activation,
+                last, desc.compute_dtype);
   }
-  for (const int k : {Operand::kOut, Operand::kA, Operand::kB}) ATALLA_CHECK(check_matrix("gemm", launch, k));
-  if (desc.n_operands > Operand::kC && launch.data[Operand::kC] != nullptr)
-    return check_matrix("gemm", launch, Operand::kC);
+  for (const int k : {Operand::kOut, Operand::kA, Operand::kB}) ATALLA_CHECK(check_matrix(launch, k));
+  if (desc.n_operands > Operand::kC && launch.data[Operand::kC] != nullptr) return check_matrix(launch, Operand::kC);
   return ATALLA_OK;
 }
 
@@ -77,7 +76,7 @@ atalla_status run_as(const Launch& launch) {
   Batched out(launch, Operand::kOut), a(launch, Operand::kA), bb(launch, Operand::kB);
   if (!detach<T>(a, out.view.data, ScratchSlot::Alias, b, m, k) ||
       !detach<T>(bb, out.view.data, ScratchSlot::Offsets, b, k, n)) {
-    return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
+    return fail(launch, ATALLA_ERR_SYSTEM, "no memory for a copy of an operand that the output overwrites");
   }
   const bool has_c = desc.n_operands > Operand::kC && launch.data[Operand::kC] != nullptr && g.epilogue.beta != T(0);
   Batched c = has_c ? Batched(launch, Operand::kC) : out;
@@ -89,24 +88,15 @@ atalla_status run_as(const Launch& launch) {
   }
   g.m = m, g.n = n, g.k = k;
 
-  bool ok = true;
-  auto run_batch = [&](int64_t i) {
+  const bool ok = multiply_batches(b, m * n * max_of(k, 1), [&](int64_t i) {
     MatrixProduct<T> product = g;
     product.a = a.matrix(i);
     product.b = bb.matrix(i);
     product.epilogue.out = out.matrix(i);
     product.epilogue.c = c.matrix(i);
-    if (!multiply(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-  };
-  const int64_t work = m * n * max_of(k, 1);
-  if (b == 1 || (b < 8 && work > 16 * kSerialWork)) {
-    for (int64_t i = 0; i < b; ++i) run_batch(i);
-  } else {
-    parallel_for(b, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_batch(i);
-    });
-  }
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
+    return multiply(product);
+  });
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 // An input that starts where the output does, copied as it is, densely; the output's batches would overwrite it.
@@ -151,49 +141,26 @@ atalla_status run_complex(const Launch& launch) {
               g.m, g.k) ||
       !detach(operands[Operand::kB], batch_strides[Operand::kB], operands[Operand::kOut].data, ScratchSlot::Offsets, b,
               g.k, g.n)) {
-    return set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for a copy of an operand that the output overwrites");
+    return fail(launch, ATALLA_ERR_SYSTEM, "no memory for a copy of an operand that the output overwrites");
   }
-  bool ok = true;
-  auto run_batch = [&](int64_t i) {
+  const bool ok = multiply_batches(b, 4 * g.m * g.n * max_of(g.k, 1), [&](int64_t i) {
+    const auto matrix = [&](int k) { return operands[k].batch(i * batch_strides[k]); };
     ComplexProduct<T> product = g;
-    product.out = operands[Operand::kOut].batch(i * batch_strides[Operand::kOut]);
-    product.a = operands[Operand::kA].batch(i * batch_strides[Operand::kA]);
-    product.b = operands[Operand::kB].batch(i * batch_strides[Operand::kB]);
-    if (operands[Operand::kC].data != nullptr) product.c = operands[Operand::kC].batch(i * batch_strides[Operand::kC]);
-    if (!multiply_complex(product)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-  };
-  const int64_t work = 4 * g.m * g.n * max_of(g.k, 1);
-  if (b == 1 || (b < 8 && work > 16 * kSerialWork)) {
-    for (int64_t i = 0; i < b; ++i) run_batch(i);
-  } else {
-    parallel_for(b, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_batch(i);
-    });
-  }
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm: no memory for packing buffers");
+    product.out = matrix(Operand::kOut), product.a = matrix(Operand::kA), product.b = matrix(Operand::kB);
+    if (operands[Operand::kC].data != nullptr) product.c = matrix(Operand::kC);
+    return multiply_complex(product);
+  });
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 atalla_status run(const Launch& launch) {
   if (atalla_status s = check(launch)) return s;
-  switch (launch.desc.compute_dtype) {
-    case ATALLA_C64:
-      return run_complex<float>(launch);
-    case ATALLA_C128:
-      return run_complex<double>(launch);
-    case ATALLA_F64:
-      return run_as<double>(launch);
-    case ATALLA_I64:
-      return run_as<uint64_t>(launch);
-    case ATALLA_F16:
-    case ATALLA_BF16:
-    case ATALLA_F32:
-      return run_as<float>(launch);
-    default:
-      return run_as<uint32_t>(launch);
-  }
+  const atalla_dtype dtype = launch.desc.compute_dtype;
+  if (is_complex(dtype)) return dtype == ATALLA_C64 ? run_complex<float>(launch) : run_complex<double>(launch);
+  return with_product_type(dtype, [&]<class T>(T) { return run_as<T>(launch); });
 }
 
-constexpr Kernel kKernels[] = {{"gemm", kMatrixDtypes, run}};
+constexpr Kernel kKernels[] = {{"gemm", kAllDtypes, run}};
 
 }  // namespace
 

@@ -47,18 +47,8 @@ class FusedProduct {
     for (int i = 0; i < count_; ++i) operands_[i] = operand_of(launch_, i);
     if (launch_.data[at_.c] == nullptr || beta_ == 0) operands_[at_.c].view.data = nullptr;
     fold();
-    bool ok = true;
-    const int64_t work = m_ * n_ * max_of(k_, 1);
-    if (batches_ == 1 || (batches_ < 8 && work > 16 * kSerialWork)) {
-      for (int64_t i = 0; ok && i < batches_; ++i) ok = run_batch(i);
-    } else {
-      parallel_for(batches_, max_of(1, kSerialWork / work), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          if (!run_batch(i)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-        }
-      });
-    }
-    return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "gemm_fused: no memory for packing buffers");
+    const bool ok = multiply_batches(batches_, m_ * n_ * max_of(k_, 1), [&](int64_t i) { return run_batch(i); });
+    return ok ? ATALLA_OK : fail(launch_, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
   }
 
  private:
@@ -131,23 +121,23 @@ atalla_status check(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const Operands at(desc);
   if (desc.n_outputs > kProgramOutputs || desc.n_operands <= at.extra) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: %d outputs of %d operands, expected 1 to %d of %d and more",
-                     int{desc.n_outputs}, int{desc.n_operands}, int{kProgramOutputs}, at.extra + 1);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected 1 to {} of {} and more",
+                desc.n_outputs, desc.n_operands, kProgramOutputs, at.extra + 1);
   }
   for (int i = 0; i + 1 < desc.n_operands; ++i) {
     const bool is_extra = i >= at.extra;
     if (launch.operand(i).immediate && is_extra) continue;
     if (launch.data[i] == nullptr && i == at.c) continue;
-    ATALLA_CHECK(check_matrix("gemm_fused", launch, i));
+    ATALLA_CHECK(check_matrix(launch, i));
     if (launch.data[i] == nullptr && element_count(launch.operand(i)) != 0)
-      return set_error(ATALLA_ERR_ARGUMENT, "gemm_fused: operand %d is absent", i);
+      return fail(launch, ATALLA_ERR_ARGUMENT, "operand {} is absent", i);
     const bool factor = i >= at.a && i <= at.c, integers = desc.compute_dtype == ATALLA_I32;
     if (factor && ((integers ? kIntegers : kFloats) >> launch.operand(i).dtype & 1) == 0) {
-      return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_fused: operand %d is %s, expected %s", i,
-                       dtype_name(launch.operand(i).dtype), integers ? "an integer" : "float16, bfloat16 or float32");
+      return fail(launch, ATALLA_ERR_UNSUPPORTED, "operand {} is {}, expected {}", i,
+                  dtype_name(launch.operand(i).dtype), integers ? "an integer" : "float16, bfloat16 or float32");
     }
   }
-  return check_outputs_apart(launch, "gemm_fused");
+  return check_outputs_apart(launch);
 }
 
 atalla_status run(const Launch& launch) {

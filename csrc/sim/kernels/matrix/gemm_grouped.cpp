@@ -11,8 +11,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr const char* kName = "gemm_grouped";
-constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_BF16 | 1u << ATALLA_F32 | 1u << ATALLA_F64;
 using Operand = GemmGroupedOperands;
 
 // Which dimension the groups divide: the matrices that have a dimension more are one a group.
@@ -43,20 +41,17 @@ atalla_status check_matrix(const Launch& launch, int index, const char* name, in
   const atalla_operand& o = launch.operand(index);
   const int64_t* sizes = o.sizes + (o.ndim - 2);
   if (sizes[0] == rows && sizes[1] == cols && (o.ndim == 2 || o.sizes[0] == groups)) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: %s is %lld matrices [%lld, %lld], expected %lld of [%lld, %lld]", kName,
-                   name, static_cast<long long>(o.ndim == 2 ? 1 : o.sizes[0]), static_cast<long long>(sizes[0]),
-                   static_cast<long long>(sizes[1]), static_cast<long long>(o.ndim == 2 ? 1 : groups),
-                   static_cast<long long>(rows), static_cast<long long>(cols));
+  return fail(launch, ATALLA_ERR_ARGUMENT, "{} is {} matrices [{}, {}], expected {} of [{}, {}]", name,
+              o.ndim == 2 ? 1 : o.sizes[0], sizes[0], sizes[1], o.ndim == 2 ? 1 : groups, rows, cols);
 }
 
 atalla_status check(const Launch& launch, Shape& shape) {
   const atalla_operand& ends = launch.operand(Operand::kEnds);
   if (!read_shape(launch.desc, shape))
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "%s: out, a and b have %d, %d and %d dimensions, expected 2, 2, 3 (groups of rows), 2, 3, 2 (of "
-                     "columns) or 3, 2, 2 (of the contracted dimension)",
-                     kName, launch.operand(Operand::kOut).ndim, launch.operand(Operand::kA).ndim,
-                     launch.operand(Operand::kB).ndim);
+    return fail(launch, ATALLA_ERR_ARGUMENT,
+                "out, a and b have {}, {} and {} dimensions, expected 2, 2, 3 (groups of rows), 2, 3, 2 (of columns) "
+                "or 3, 2, 2 (of the contracted dimension)",
+                launch.operand(Operand::kOut).ndim, launch.operand(Operand::kA).ndim, launch.operand(Operand::kB).ndim);
   ATALLA_CHECK(check_matrix(launch, Operand::kOut, "out", shape.groups, shape.m, shape.n));
   ATALLA_CHECK(check_matrix(launch, Operand::kA, "a", shape.groups, shape.m, shape.k));
   ATALLA_CHECK(check_matrix(launch, Operand::kB, "b", shape.groups, shape.k, shape.n));
@@ -65,9 +60,8 @@ atalla_status check(const Launch& launch, Shape& shape) {
   for (int64_t g = 0; g < shape.groups; ++g) {
     const int64_t next = end[g * ends.strides[0]];
     if (next < last || next > shape.length())
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: group %lld is [%lld, %lld), out of range for %lld", kName,
-                       static_cast<long long>(g), static_cast<long long>(last), static_cast<long long>(next),
-                       static_cast<long long>(shape.length()));
+      return fail(launch, ATALLA_ERR_FAULT_INDEX, "group {} is [{}, {}), out of range for {}", g, last, next,
+                  shape.length());
     last = next;
   }
   return ATALLA_OK;
@@ -130,7 +124,7 @@ atalla_status run_as(const Launch& launch, const Shape& shape) {
     ok = multiply(product) && ok;
   }
   ok = clear_rest(launch, shape, begin, epilogue) && ok;
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for packing buffers", kName);
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 atalla_status run(const Launch& launch) {
@@ -145,7 +139,7 @@ void count(const atalla_launch_desc& desc, Work& work) {
   if (desc.n_operands == 4 && read_shape(desc, shape)) work.macs = counted_product({shape.m, shape.n, shape.k});
 }
 
-constexpr Kernel kKernels[] = {{"gemm_grouped", kDtypes, run, count}};
+constexpr Kernel kKernels[] = {{"gemm_grouped", kFloatDtypes, run, count}};
 
 }  // namespace
 

@@ -5,13 +5,10 @@
 
 #include <initializer_list>
 
+#include "sim/kernels/base/types.h"
 #include "sim/kernels/matrix/gemm_pack.h"
 
 namespace atalla::sim::ATALLA_ISA {
-
-inline constexpr uint64_t kMatrixDtypes = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 |
-                                          1u << ATALLA_I64 | 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 |
-                                          1u << ATALLA_BOOL | 1u << ATALLA_BF16 | 1u << ATALLA_C64 | 1u << ATALLA_C128;
 
 // One operand with its batch stride.
 struct Batched {
@@ -33,15 +30,14 @@ struct Batched {
 };
 
 // That a matrix has a dtype that goes with the compute dtype.
-inline atalla_status check_matrix(const char* kernel, const Launch& launch, int index) {
+inline atalla_status check_matrix(const Launch& launch, int index) {
   const atalla_operand& o = launch.operand(index);
-  const bool known = o.dtype < 64 && ((kMatrixDtypes >> o.dtype) & 1) != 0;
   const bool boolean = launch.desc.compute_dtype == ATALLA_BOOL;
   const bool mixed = is_complex(o.dtype) != is_complex(launch.desc.compute_dtype);
-  if (!known || mixed || (boolean && o.dtype != ATALLA_BOOL)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED,
-                     "%s: operand %d has dtype code %d, which compute dtype code %d does not take", kernel, index,
-                     int{o.dtype}, int{launch.desc.compute_dtype});
+  if (mixed || (boolean && o.dtype != ATALLA_BOOL)) {
+    return fail(launch, ATALLA_ERR_UNSUPPORTED,
+                "operand {} has dtype code {}, which compute dtype code {} does not take", index, o.dtype,
+                launch.desc.compute_dtype);
   }
   return ATALLA_OK;
 }

@@ -19,8 +19,6 @@ constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_
 constexpr uint64_t kStoredDtypes = kDtypes | 1u << ATALLA_I8;
 static_assert(kStoredPanel % kPanel<float> == 0);
 
-constexpr char kNoMemory[] = "gemm_packed: no memory for packing buffers";
-
 struct PackedProduct {
   int64_t m = 0, n = 0, k = 0;
   MatrixView a;
@@ -166,12 +164,9 @@ bool multiply_packed(PackedProduct g) {
   if (by_columns) {
     if (const MatrixView packed = packed_once(g); packed.data != nullptr) g.a = packed;
   }
-  bool ok = true;
-  parallel_for(length, grain, [&](int64_t begin, int64_t end) {
-    const bool done = by_columns ? multiply_packed(g, 0, g.m, begin, end) : multiply_packed(g, begin, end, 0, g.n);
-    if (!done) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+  return parallel_try(length, grain, [&](int64_t begin, int64_t end) {
+    return by_columns ? multiply_packed(g, 0, g.m, begin, end) : multiply_packed(g, begin, end, 0, g.n);
   });
-  return ok;
 }
 
 MatrixView view_of(const Launch& launch, int index) {
@@ -182,23 +177,12 @@ MatrixView view_of(const Launch& launch, int index) {
   return view;
 }
 
-atalla_status check_matrix(const Launch& launch, int index, const char* name, int64_t rows, int64_t cols,
-                           uint64_t dtypes) {
+atalla_status check_matrix(const Launch& launch, int index, const char* name, uint64_t dtypes) {
   const atalla_operand& o = launch.operand(index);
-  if (o.ndim != 2 || o.sizes[0] != rows || o.sizes[1] != cols) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "gemm_packed: %s (operand %d) has %d dimensions, [%lld, %lld, ...], expected "
-                     "[%lld, %lld]",
-                     name, index, int{o.ndim}, static_cast<long long>(o.sizes[0]), static_cast<long long>(o.sizes[1]),
-                     static_cast<long long>(rows), static_cast<long long>(cols));
-  }
-  if (!is_dtype(o.dtype) || (dtypes >> o.dtype & 1) == 0) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "gemm_packed: %s is %s, which it does not take", name,
-                     is_dtype(o.dtype) ? dtype_name(o.dtype) : "of no dtype");
-  }
-  if (launch.data[index] == nullptr && rows * cols != 0) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: %s (operand %d) is absent", name, index);
-  }
+  if ((dtypes >> o.dtype & 1) == 0)
+    return fail(launch, ATALLA_ERR_UNSUPPORTED, "{} is {}, which it does not take", name, dtype_name(o.dtype));
+  if (launch.data[index] == nullptr && element_count(o) != 0)
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} (operand {}) is absent", name, index);
   return ATALLA_OK;
 }
 
@@ -208,50 +192,40 @@ atalla_status run(const Launch& launch) {
   const bool has_program = GemmPackedParameters::read(desc).has_program;
   if (n_out < 1 || n_out > kProgramOutputs ||
       (has_program ? desc.n_operands <= first_extra : desc.n_operands != first_extra || n_out != 1)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: %d outputs of %d operands, expected %d and more", n_out,
-                     int{desc.n_operands}, first_extra + has_program);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected {} and more", n_out, desc.n_operands,
+                first_extra + has_program);
   }
-  constexpr uint64_t kReal = 0xffffu & ~(1u << ATALLA_C64 | 1u << ATALLA_C128);
   const atalla_operand &first = desc.operands[0], &packed = desc.operands[b];
-  if (first.ndim != 2 || desc.operands[a].ndim != 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: out and a have %d and %d dimensions, expected 2 and 2",
-                     int{first.ndim}, int{desc.operands[a].ndim});
-  }
   PackedProduct g;
   g.m = first.sizes[0], g.n = first.sizes[1], g.k = desc.operands[a].sizes[1];
   for (int j = 0; j < n_out; ++j) {
-    if (atalla_status s = check_matrix(launch, j, "output", g.m, g.n, has_program ? kReal : kDtypes)) return s;
+    ATALLA_CHECK(check_matrix(launch, j, "output", has_program ? kRealDtypes : kDtypes));
     g.outs[j] = view_of(launch, j);
   }
-  if (atalla_status s = check_matrix(launch, a, "a", g.m, g.k, kDtypes)) return s;
+  ATALLA_CHECK(check_matrix(launch, a, "a", kDtypes));
   g.a = view_of(launch, a);
-  if (packed.ndim != 3 || packed.sizes[0] != ceil_div(g.n, kStoredPanel) || packed.sizes[1] != g.k ||
-      packed.sizes[2] != kStoredPanel || packed.strides[2] != 1 || packed.strides[1] != kStoredPanel ||
-      (packed.strides[0] != g.k * kStoredPanel && packed.sizes[0] > 1) || !is_dtype(packed.dtype) ||
-      (kStoredDtypes >> packed.dtype & 1) == 0 || (launch.data[b] == nullptr && g.n * g.k != 0)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "gemm_packed: b is not [%lld, %lld, 32], contiguous, of a weight's dtype",
-                     static_cast<long long>(ceil_div(g.n, kStoredPanel)), static_cast<long long>(g.k));
+  if ((kStoredDtypes >> packed.dtype & 1) == 0 || (launch.data[b] == nullptr && g.n * g.k != 0)) {
+    return fail(launch, ATALLA_ERR_ARGUMENT, "b is not [{}, {}, 32], contiguous, of a weight's dtype",
+                ceil_div(g.n, kStoredPanel), g.k);
   }
   g.b = launch.ptr<const char>(b);
   g.b_dtype = packed.dtype;
   if (launch.data[c] != nullptr) {
-    if (atalla_status s = check_matrix(launch, c, "c", g.m, g.n, kDtypes)) return s;
+    ATALLA_CHECK(check_matrix(launch, c, "c", kDtypes));
     g.c = view_of(launch, c);
   }
   for (int k = first_extra; k + 1 < desc.n_operands; ++k) {
-    if (!desc.operands[k].immediate) {
-      if (atalla_status s = check_matrix(launch, k, "an extra input", g.m, g.n, kReal)) return s;
-    }
+    if (!desc.operands[k].immediate) ATALLA_CHECK(check_matrix(launch, k, "an extra input", kRealDtypes));
     g.extras[k - first_extra] = view_of(launch, k);
   }
   if (has_program) {
     if (atalla_status s = g.program.decode(launch, first_extra, desc.n_operands - 1)) return s;
   }
   if (g.m == 0 || g.n == 0) return ATALLA_OK;
-  if (atalla_status s = check_outputs_apart(launch, "gemm_packed")) return s;
+  if (atalla_status s = check_outputs_apart(launch)) return s;
   const bool plain_out = first.dtype == ATALLA_F32 && g.outs[0].col_stride == 1;
   g.sums_in_out = plain_out && (!g.program || g.program.sums_in_output());
-  return multiply_packed(g) ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s", kNoMemory);
+  return multiply_packed(g) ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run}};

@@ -47,19 +47,12 @@ bool multiply(MatrixProduct<T> g, const Then& then) {
   const auto part = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
     return turned ? then(j0, j1, i0, i1) : then(i0, i1, j0, j1);
   };
-  const auto divided = [](int64_t length, int64_t grain, const auto& compute) {
-    bool ok = true;
-    parallel_for(length, grain, [&](int64_t begin, int64_t end) {
-      if (!compute(begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-    });
-    return ok;
-  };
   if (is_vector_product(g)) {
     const auto columns = [&](int64_t begin, int64_t end) {
       return multiply_vector(g, begin, end) && part(0, 1, begin, end);
     };
     const int64_t grain = round_up(max_of(1, kSerialWork / 4 / g.k), kPanel<T>);
-    return g.n <= grain ? columns(0, g.n) : divided(g.n, grain, columns);
+    return g.n <= grain ? columns(0, g.n) : parallel_try(g.n, grain, columns);
   }
   const auto block = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
     return multiply_block(g, i0, i1, j0, j1) && part(i0, i1, j0, j1);
@@ -70,7 +63,7 @@ bool multiply(MatrixProduct<T> g, const Then& then) {
   const int64_t other = by_columns ? g.m : g.n;
   const int64_t unit = by_columns ? kPanel<T> : kMaxRows;
   const int64_t grain = unit * max_of(1, ceil_div(kSerialWork, other * g.k * unit));
-  return divided(length, grain, [&](int64_t begin, int64_t end) {
+  return parallel_try(length, grain, [&](int64_t begin, int64_t end) {
     return by_columns ? block(0, g.m, begin, end) : block(begin, end, 0, g.n);
   });
 }
@@ -78,6 +71,19 @@ bool multiply(MatrixProduct<T> g, const Then& then) {
 template <class T>
 bool multiply(const MatrixProduct<T>& g) {
   return multiply(g, [](int64_t, int64_t, int64_t, int64_t) { return true; });
+}
+
+// run(i) of `batches` products of `work` multiply-adds each, in parallel unless they divide well enough themselves.
+// False if any is.
+template <class F>
+bool multiply_batches(int64_t batches, int64_t work, const F& run) {
+  const auto some = [&](int64_t begin, int64_t end) {
+    bool ok = true;
+    for (int64_t i = begin; i < end; ++i) ok = run(i) && ok;
+    return ok;
+  };
+  if (batches == 1 || (batches < 8 && work > 16 * kSerialWork)) return some(0, batches);
+  return parallel_try(batches, max_of(1, kSerialWork / work), some);
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

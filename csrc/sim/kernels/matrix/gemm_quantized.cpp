@@ -13,7 +13,6 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr const char* kName = "gemm_quantized";
 constexpr uint64_t kDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16;
 using Operand = GemmQuantizedOperands;
 
@@ -122,12 +121,12 @@ atalla_status check(const Launch& launch) {
   const WeightEncoding encoding = encoding_of(launch.desc);
   const bool four_bits = is_four_bits(encoding), whole = encoding == WeightEncoding::kInt8;
   if (b.dtype != (whole ? ATALLA_I8 : ATALLA_U8))
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: b is %s, expected %s for its encoding", kName, dtype_name(b.dtype),
-                     whole ? "int8" : "uint8");
+    return fail(launch, ATALLA_ERR_UNSUPPORTED, "b is {}, expected {} for its encoding", dtype_name(b.dtype),
+                whole ? "int8" : "uint8");
   if (groups < 1 || k % groups != 0 || (four_bits && k % 2 != 0))
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, expected a multiple of %lld groups%s", kName,
-                     static_cast<long long>(k), static_cast<long long>(groups), four_bits ? " and of 2" : "");
-  return check_outputs_apart(launch, kName);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "k is {}, expected a multiple of {} groups{}", k, groups,
+                four_bits ? " and of 2" : "");
+  return check_outputs_apart(launch);
 }
 
 atalla_status run(const Launch& launch) {
@@ -142,11 +141,9 @@ atalla_status run(const Launch& launch) {
   g.epilogue.out = matrix(launch, Operand::kOut);
   const QuantizedSource source(launch);
   const int64_t grain = round_up(max_of(1, kSerialWork / max_of(1, g.m * g.k)), kPanel<float>);
-  bool ok = true;
-  parallel_for(g.n, grain, [&](int64_t begin, int64_t end) {
-    if (!multiply_block(g, source, 0, g.m, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-  });
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for packing buffers", kName);
+  const bool ok = parallel_try(
+      g.n, grain, [&](int64_t begin, int64_t end) { return multiply_block(g, source, 0, g.m, begin, end); });
+  return ok ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
 void count(const atalla_launch_desc& desc, Work& work) {
@@ -154,7 +151,7 @@ void count(const atalla_launch_desc& desc, Work& work) {
   if (out.ndim == 2) work.macs = counted_product({out.sizes[0], out.sizes[1], inner_size(a)});
 }
 
-constexpr Kernel kKernels[] = {{kName, kDtypes, run, count}};
+constexpr Kernel kKernels[] = {{"gemm_quantized", kDtypes, run, count}};
 
 }  // namespace
 

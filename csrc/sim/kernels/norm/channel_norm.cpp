@@ -8,12 +8,11 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 atalla_status run_statistics(const Launch& l) {
-  const char* name = "channel_norm.statistics";
   const atalla_operand& in = l.operand(Statistics::kInput);
   if (in.sizes[1] == 0) return ATALLA_OK;
   const bool ok =
       l.desc.compute_dtype == ATALLA_F64 ? ChannelStatistics<double>(l).run() : ChannelStatistics<float>(l).run();
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no memory for partial sums", name);
+  return ok ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no memory for partial sums");
 }
 
 atalla_status run_apply(const Launch& l) {

@@ -150,7 +150,7 @@ atalla_status run(const Launch& l) {
   const atalla_operand& in = l.operand(Operand::kInput);
   const int64_t m = in.sizes[0], n = in.sizes[1];
   if (!kCentered && l.operand(Operand::kMean).addr != 0) {
-    return set_error(ATALLA_ERR_ARGUMENT, "rms_norm: mean is given, expected none");
+    return fail(l, ATALLA_ERR_ARGUMENT, "mean is given, expected none");
   }
   if (m == 0) return ATALLA_OK;
   if (l.desc.compute_dtype == ATALLA_F64) run_typed<double, kCentered>(l, m, n);

@@ -172,17 +172,12 @@ struct Softmax {
     if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
       int64_t s[2];
       const int64_t columns = dims.pop(s);
-      const int64_t blocks = (columns + kColumns - 1) / kColumns;
-      parallel_for(dims.count() * blocks, grain_for(size * kColumns), [&](int64_t begin, int64_t end) {
-        Cursor<2> at_row(dims, begin / blocks);
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t c = i % blocks * kColumns;
-          block({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + c),
-                 at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + c), in_stride, out_stride},
-                columns - c < kColumns ? columns - c : kColumns);
-          if (i % blocks == blocks - 1) at_row.next();
-        }
-      });
+      const auto part = [&](const Cursor<2>& at_row, int64_t first, int64_t count) {
+        block({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + first),
+               at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + first), in_stride, out_stride},
+              count);
+      };
+      for_each_part(dims, columns, kColumns, grain_for(size * kColumns), part);
       return;
     }
     parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
@@ -197,22 +192,23 @@ struct Softmax {
   }
 };
 
-atalla_status run_softmax(const Launch& l, bool log) {
+template <bool kLog>
+atalla_status run_softmax(const Launch& l) {
   const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int64_t dim = SoftmaxParameters::read(l.desc).dim;
   if (element_count(in) == 0) return ATALLA_OK;
   const int64_t size = size_along(in, dim);
   if (l.desc.compute_dtype == ATALLA_F64) {
-    Softmax<double>{log, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
+    Softmax<double>{kLog, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
   } else {
-    Softmax<float>{log, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
+    Softmax<float>{kLog, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
   }
   return ATALLA_OK;
 }
 
 constexpr Kernel kKernels[] = {
-    {"softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, false); }},
-    {"log_softmax", kFloatDtypes, [](const Launch& l) { return run_softmax(l, true); }},
+    {"softmax", kFloatDtypes, run_softmax<false>},
+    {"log_softmax", kFloatDtypes, run_softmax<true>},
 };
 
 }  // namespace

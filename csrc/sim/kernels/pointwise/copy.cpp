@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernel_parameters.h"
+#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/loader.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -25,11 +26,7 @@ void for_each_block(const Space& space, F&& f) {
       f(block);
     }
   };
-  if (space.n_blocks <= grain) {
-    body(0, space.n_blocks);
-  } else {
-    parallel_for(space.n_blocks, grain, body);
-  }
+  parallel_for(space.n_blocks, grain, body);
 }
 
 // Operand 1, at `from`, to operand 0, at `to`. Both have n elements, at least one.
@@ -38,14 +35,9 @@ void copy_elements(const atalla_launch_desc& desc, int64_t n, char* to, const ch
   const auto out_size = static_cast<int64_t>(dtype_size(out.dtype));
   const auto in_size = static_cast<int64_t>(dtype_size(in.dtype));
   if (out.dtype == in.dtype && out.dtype != ATALLA_BOOL && is_contiguous(out) && is_contiguous(in)) {
-    auto body = [&](int64_t begin, int64_t end) {
+    parallel_for(n * out_size, kCopyGrain, [&](int64_t begin, int64_t end) {
       std::memmove(to + begin, from + begin, static_cast<size_t>(end - begin));
-    };
-    if (n * out_size <= kCopyGrain) {
-      body(0, n * out_size);
-    } else {
-      parallel_for(n * out_size, kCopyGrain, body);
-    }
+    });
     return;
   }
   Space space;
@@ -70,17 +62,18 @@ atalla_status run_copy(const Launch& launch) {
   return ATALLA_OK;
 }
 
-atalla_status check_cat(const atalla_launch_desc& desc, int64_t dim) {
+atalla_status check_cat(const Launch& launch, int64_t dim) {
+  const atalla_launch_desc& desc = launch.desc;
   const atalla_operand& out = desc.operands[0];
-  if (out.ndim == 0) return set_error(ATALLA_ERR_ARGUMENT, "cat: dim 0 of a tensor of 0 dimensions");
+  if (out.ndim == 0) return fail(launch, ATALLA_ERR_ARGUMENT, "dim 0 of a tensor of 0 dimensions");
   int64_t total = 0;
   for (int k = 1; k < desc.n_operands; ++k) {
     const atalla_operand& in = desc.operands[k];
     if (__builtin_add_overflow(total, in.sizes[dim], &total)) break;  // it is negative then, as no size is
   }
   if (total == out.sizes[dim]) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "cat: the inputs have %lld elements in dimension %lld, expected %lld",
-                   static_cast<long long>(total), static_cast<long long>(dim), static_cast<long long>(out.sizes[dim]));
+  return fail(launch, ATALLA_ERR_ARGUMENT, "the inputs have {} elements in dimension {}, expected {}", total, dim,
+              out.sizes[dim]);
 }
 
 // True if the result is a row of contiguous inputs.
@@ -109,11 +102,7 @@ void join_runs(const Launch& launch) {
     }
   };
   const int64_t bytes = ends[desc.n_operands - 1];
-  if (bytes <= kCopyGrain) {
-    body(0, bytes);
-  } else {
-    parallel_for(bytes, kCopyGrain, body);
-  }
+  parallel_for(bytes, kCopyGrain, body);
 }
 
 // The part of a concatenation's result that is a copy of `in`. It starts where the result does.
@@ -127,7 +116,7 @@ atalla_operand part_for(const atalla_operand& in, const atalla_operand& out) {
 atalla_status run_cat(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const int64_t dim = CatParameters::read(desc).dim;
-  if (const atalla_status status = launch.known ? ATALLA_OK : check_cat(desc, dim); status != ATALLA_OK) return status;
+  if (!launch.known) ATALLA_CHECK(check_cat(launch, dim));
   const atalla_operand& out = desc.operands[0];
   if (element_count(out) == 0) return ATALLA_OK;
   if (is_row_of_runs(desc, dim)) {
@@ -155,14 +144,9 @@ atalla_status run_fill(const Launch& launch) {
   const auto size = static_cast<int64_t>(dtype_size(out.dtype));
   const atalla_dtype value_dtype = desc.operands[1].dtype;
   if (is_contiguous(out)) {
-    auto body = [&](int64_t begin, int64_t end) {
+    parallel_for(n, kParallelGrain, [&](int64_t begin, int64_t end) {
       fill_contiguous(launch.ptr<char>(0) + begin * size, out.dtype, launch.data[1], value_dtype, end - begin);
-    };
-    if (n <= kParallelGrain) {
-      body(0, n);
-    } else {
-      parallel_for(n, kParallelGrain, body);
-    }
+    });
     return ATALLA_OK;
   }
   Space space;
@@ -199,9 +183,9 @@ void arange_blocks(const Launch& launch, const Space& space, atalla_dtype accumu
 atalla_status run_arange(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const atalla_operand& out = desc.operands[0];
-  if (out.ndim != 1) return set_error(ATALLA_ERR_ARGUMENT, "arange: operand 0 has %d dimensions, expected 1", out.ndim);
+  if (out.ndim != 1) return fail(launch, ATALLA_ERR_ARGUMENT, "operand 0 has {} dimensions, expected 1", out.ndim);
   if (kDtypeTraits[out.dtype].loop == ATALLA_C64 || out.dtype == ATALLA_C128) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "arange: does not make %s", dtype_name(out.dtype));
+    return fail(launch, ATALLA_ERR_UNSUPPORTED, "does not make {}", dtype_name(out.dtype));
   }
   if (out.sizes[0] == 0) return ATALLA_OK;
   Space space;
@@ -224,16 +208,11 @@ atalla_status run_arange(const Launch& launch) {
   return ATALLA_OK;
 }
 
-constexpr uint64_t kReal = 1u << ATALLA_U8 | 1u << ATALLA_I8 | 1u << ATALLA_I16 | 1u << ATALLA_I32 | 1u << ATALLA_I64 |
-                           1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_F64 | 1u << ATALLA_BOOL |
-                           1u << ATALLA_BF16;
-constexpr uint64_t kAny = kReal | 1u << ATALLA_C64 | 1u << ATALLA_C128;
-
 constexpr Kernel kKernels[] = {
-    {"copy", kAny, run_copy},
-    {"cat", kAny, run_cat},
-    {"fill", kAny, run_fill},
-    {"arange", kReal, run_arange},
+    {"copy", kAllDtypes, run_copy},
+    {"cat", kAllDtypes, run_cat},
+    {"fill", kAllDtypes, run_fill},
+    {"arange", kRealDtypes, run_arange},
 };
 
 }  // namespace

@@ -76,8 +76,8 @@ atalla_status run(const Launch& launch) {
   const atalla_launch_desc& desc = launch.desc;
   const int n_out = desc.n_outputs, n_in = desc.n_operands - n_out - 1;
   if (n_out < 1 || n_in < 1) {
-    return set_error(ATALLA_ERR_ARGUMENT, "fused: %d outputs of %d operands, expected outputs, inputs and a program",
-                     n_out, int{desc.n_operands});
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected outputs, inputs and a program", n_out,
+                desc.n_operands);
   }
   // The operands that share one index space: all but the program.
   atalla_launch_desc elements;
@@ -87,7 +87,7 @@ atalla_status run(const Launch& launch) {
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, n_out));
   if (element_count(desc.operands[0]) == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
-    if (launch.data[k] == nullptr) return set_error(ATALLA_ERR_ARGUMENT, "fused: operand %d is absent", k);
+    if (launch.data[k] == nullptr) return fail(launch, ATALLA_ERR_ARGUMENT, "operand {} is absent", k);
   }
   Space space;
   make_space(elements, space);
@@ -100,11 +100,7 @@ atalla_status run(const Launch& launch) {
   }
   const int64_t block = space.block[0] * space.block[1] * space.block[2];
   const int64_t grain = kStepGrain / (block * program.steps()) + 1;
-  if (space.n_blocks <= grain) {
-    fused.run(0, space.n_blocks);
-  } else {
-    parallel_for(space.n_blocks, grain, [&](int64_t begin, int64_t end) { fused.run(begin, end); });
-  }
+  parallel_for(space.n_blocks, grain, [&](int64_t begin, int64_t end) { fused.run(begin, end); });
   return ATALLA_OK;
 }
 

@@ -50,7 +50,6 @@ void fill_triangle(const Launch& l, int64_t rows, int64_t columns, int64_t diago
 }
 
 atalla_status run_triangle_indices(const Launch& l) {
-  const char* name = "triangle_indices";
   const atalla_operand& out = l.operand(Operand::kOut);
   const TriangleIndicesParameters p = TriangleIndicesParameters::read(l.desc);
   const int64_t rows = p.rows, columns = p.columns;
@@ -60,8 +59,7 @@ atalla_status run_triangle_indices(const Launch& l) {
   const int64_t lower = lower_before(rows, columns, upper ? diagonal - 1 : diagonal);
   const int64_t n = upper ? rows * columns - lower : lower;
   if (rows < 0 || columns < 0 || out.sizes[1] != n) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the output is not a matrix of 2 rows and %lld columns", name,
-                     static_cast<long long>(n));
+    return fail(l, ATALLA_ERR_ARGUMENT, "the output is not a matrix of 2 rows and {} columns", n);
   }
   if (n == 0) return ATALLA_OK;
   dispatch_dtype(out.dtype, [&](auto tag) { fill_triangle<decltype(tag)>(l, rows, columns, diagonal, upper); });
@@ -87,7 +85,7 @@ atalla_status run_repeat_interleave(const Launch& l) {
   const int64_t n = ends.sizes[0];
   int64_t previous = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t e = l.ptr<const int64_t>(Operand::kEnds)[i * ends.strides[0]];
+    const int64_t e = *l.at<const int64_t>(Operand::kEnds, i);
     if (e < previous) return set_error(ATALLA_ERR_ARGUMENT, "repeats can not be negative");
     previous = e;
   }
@@ -103,14 +101,13 @@ atalla_status run_repeat_interleave(const Launch& l) {
   return ATALLA_OK;
 }
 
+constexpr Kernel kKernels[] = {
+    {"triangle_indices", kAllDtypes, run_triangle_indices},
+    {"repeat_interleave", kAllDtypes, run_repeat_interleave},
+};
+
 }  // namespace
 
-[[gnu::cold]] KernelTable generate_kernels() {
-  static constexpr Kernel kernels[] = {
-      {"triangle_indices", kAllDtypes, run_triangle_indices},
-      {"repeat_interleave", kAllDtypes, run_repeat_interleave},
-  };
-  return kernels;
-}
+[[gnu::cold]] KernelTable generate_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

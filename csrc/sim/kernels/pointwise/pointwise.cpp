@@ -118,7 +118,7 @@ bool runs_in_place(const Job& job) {
 }
 
 void run_contiguous(const Job& job, int64_t n) {
-  auto body = [&job](int64_t begin, int64_t end) {
+  parallel_for(n, kParallelGrain, [&job](int64_t begin, int64_t end) {
     const void* in[kMaxInputs];
     void* out[kMaxResults];
     for (int k = 0; k < job.n_outputs + job.n_inputs; ++k) {
@@ -127,12 +127,7 @@ void run_contiguous(const Job& job, int64_t n) {
       else in[k - job.n_outputs] = from;
     }
     job.run(out, in, end - begin);
-  };
-  if (n <= kParallelGrain) {
-    body(0, n);
-  } else {
-    parallel_for(n, kParallelGrain, body);
-  }
+  });
 }
 
 // Blocks [begin, end) of the space.
@@ -204,12 +199,8 @@ atalla_status check(const Launch& launch, const PointwiseOp& op) {
   if (launch.known) return ATALLA_OK;
   const atalla_launch_desc& desc = launch.desc;
   if (desc.n_outputs != op.n_outputs || desc.n_operands != op.n_outputs + op.n_inputs) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: got %d outputs of %d operands, expected %d outputs and %d inputs",
-                     op.name, desc.n_outputs, desc.n_operands, op.n_outputs, op.n_inputs);
-  }
-  if (!is_dtype(desc.compute_dtype) || !(op.dtypes >> desc.compute_dtype & 1)) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: does not compute in dtype %s", op.name,
-                     dtype_name(desc.compute_dtype));
+    return fail(launch, ATALLA_ERR_ARGUMENT, "got {} outputs of {} operands, expected {} outputs and {} inputs",
+                desc.n_outputs, desc.n_operands, op.n_outputs, op.n_inputs);
   }
   return ATALLA_OK;
 }
@@ -232,7 +223,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const int64_t n = element_count(desc.operands[0]);
   if (n == 0) return ATALLA_OK;
   for (int k = 0; k < desc.n_operands; ++k) {
-    if (!launch.data[k]) return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent", op.name, k);
+    if (!launch.data[k]) return fail(launch, ATALLA_ERR_ARGUMENT, "operand {} is absent", k);
   }
   const atalla_dtype loop_dtype = kDtypeTraits[desc.compute_dtype].loop;
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
@@ -262,20 +253,15 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   }
   Space space;
   make_space(desc, space);
-  auto body = [&](int64_t begin, int64_t end) {
+  const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
+  const int64_t grain = block_numel >= kParallelGrain ? 1 : kParallelGrain / block_numel;
+  parallel_for(space.n_blocks, grain, [&](int64_t begin, int64_t end) {
     element_fault = nullptr;
     run_blocks(job, space, begin, end);
     if (element_fault) fault.store(element_fault, std::memory_order_relaxed);
-  };
-  const int64_t block_numel = space.block[0] * space.block[1] * space.block[2];
-  const int64_t grain = block_numel >= kParallelGrain ? 1 : kParallelGrain / block_numel;
-  if (space.n_blocks <= grain) {
-    body(0, space.n_blocks);
-  } else {
-    parallel_for(space.n_blocks, grain, body);
-  }
+  });
   if (const char* text = fault.load(std::memory_order_relaxed)) {
-    return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: %s", op.name, text);
+    return fail(launch, ATALLA_ERR_FAULT_KERNEL, "{}", text);
   }
   return ATALLA_OK;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/kernels/pointwise/vector_program.h"
 
+#include <cinttypes>
 #include <cstring>
 
 #include "sim/kernels/base/dispatch.h"
@@ -10,9 +11,10 @@ namespace {
 
 uint8_t byte_of(int64_t word, int i) { return static_cast<uint8_t>(static_cast<uint64_t>(word) >> (8 * i)); }
 
-atalla_status bad(const char* kernel, const char* what, int64_t value, int64_t limit) {
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: the vector program has %s %lld; expected at most %lld", kernel, what,
-                   static_cast<long long>(value), static_cast<long long>(limit));
+atalla_status bad(const char* what, int64_t value, int64_t limit) {
+  return set_error(ATALLA_ERR_ARGUMENT,
+                   "vector program: the vector program has %s %" PRId64 "; expected at most %" PRId64, what, value,
+                   limit);
 }
 
 }  // namespace
@@ -21,7 +23,6 @@ atalla_status bad(const char* kernel, const char* what, int64_t value, int64_t l
 // each output. A step: hash of the kernel; sources, buffer, compute dtype (or the result's, of a conversion), numbers
 // of integer and of floating parameters, then up to four sources (a byte each); the parameters.
 atalla_status VectorProgram::decode(const Launch& launch, int index, int n_inputs, int n_outputs) {
-  const char* const kernel = "vector program";
   const atalla_operand& operand = launch.operand(index);
   if (operand.dtype != ATALLA_I64 || operand.ndim != 1 || (operand.strides[0] != 1 && operand.sizes[0] > 1) ||
       launch.data[index] == nullptr || operand.sizes[0] < 2) {
@@ -30,17 +31,17 @@ atalla_status VectorProgram::decode(const Launch& launch, int index, int n_input
   }
   const int64_t* words = launch.ptr<const int64_t>(index);
   const int64_t count = operand.sizes[0];
-  if (words[0] != kVectorProgramVersion) return bad(kernel, "version", words[0], kVectorProgramVersion);
+  if (words[0] != kVectorProgramVersion) return bad("version", words[0], kVectorProgramVersion);
   n_inputs_ = byte_of(words[1], 0), n_steps_ = byte_of(words[1], 1);
   n_outputs_ = byte_of(words[1], 2), n_buffers_ = byte_of(words[1], 3);
   if (n_inputs_ != n_inputs || n_outputs_ != n_outputs) {
     return set_error(ATALLA_ERR_ARGUMENT, "the vector program has %d inputs and %d outputs; the launch has %d and %d",
                      n_inputs_, n_outputs_, n_inputs, n_outputs);
   }
-  if (n_inputs_ > kProgramInputs) return bad(kernel, "inputs:", n_inputs_, kProgramInputs);
-  if (n_outputs_ > kProgramOutputs) return bad(kernel, "outputs:", n_outputs_, kProgramOutputs);
-  if (n_steps_ > kProgramSteps) return bad(kernel, "steps:", n_steps_, kProgramSteps);
-  if (n_buffers_ > kProgramBuffers) return bad(kernel, "buffers:", n_buffers_, kProgramBuffers);
+  if (n_inputs_ > kProgramInputs) return bad("inputs:", n_inputs_, kProgramInputs);
+  if (n_outputs_ > kProgramOutputs) return bad("outputs:", n_outputs_, kProgramOutputs);
+  if (n_steps_ > kProgramSteps) return bad("steps:", n_steps_, kProgramSteps);
+  if (n_buffers_ > kProgramBuffers) return bad("buffers:", n_buffers_, kProgramBuffers);
   int64_t at = 2;
   for (int k = 0; k < n_inputs_; ++k, ++at) {
     if (at >= count || !is_dtype(static_cast<atalla_dtype>(words[at] & 255)) || words[at] >> 8 != 0 ||
@@ -53,7 +54,7 @@ atalla_status VectorProgram::decode(const Launch& launch, int index, int n_input
   const int n_steps = n_steps_;
   for (n_steps_ = 0; n_steps_ < n_steps; ++n_steps_) {
     int64_t used = 0;
-    ATALLA_CHECK(decode_step(kernel, words + at, count - at, &used));
+    ATALLA_CHECK(decode_step(words + at, count - at, &used));
     at += used;
   }
   for (int j = 0; j < n_outputs_; ++j, ++at) {
@@ -64,10 +65,10 @@ atalla_status VectorProgram::decode(const Launch& launch, int index, int n_input
     results_[j] = static_cast<uint8_t>(words[at]);
     steps_[words[at] - n_inputs_].output = static_cast<int8_t>(j);
   }
-  return at == count ? ATALLA_OK : bad(kernel, "words:", count, at);
+  return at == count ? ATALLA_OK : bad("words:", count, at);
 }
 
-atalla_status VectorProgram::decode_step(const char* kernel, const int64_t* words, int64_t count, int64_t* used) {
+atalla_status VectorProgram::decode_step(const int64_t* words, int64_t count, int64_t* used) {
   const int number = n_steps_;
   if (count < 2) return set_error(ATALLA_ERR_ARGUMENT, "the vector program ends in step %d", number);
   Step& step = steps_[number];
@@ -77,15 +78,15 @@ atalla_status VectorProgram::decode_step(const char* kernel, const int64_t* word
   step.output = -1;
   const atalla_dtype compute = byte_of(words[1], 2);
   const int n_integers = byte_of(words[1], 3) & 15, n_floats = byte_of(words[1], 3) >> 4;
-  if (step.n_sources < 1 || step.n_sources > kProgramSources) return bad(kernel, "sources:", step.n_sources, 4);
-  if (step.buffer >= n_buffers_) return bad(kernel, "buffer", step.buffer, n_buffers_ - 1);
-  if (!is_dtype(compute) || is_complex(compute)) return bad(kernel, "dtype code", compute, ATALLA_BF16);
+  if (step.n_sources < 1 || step.n_sources > kProgramSources) return bad("sources:", step.n_sources, 4);
+  if (step.buffer >= n_buffers_) return bad("buffer", step.buffer, n_buffers_ - 1);
+  if (!is_dtype(compute) || is_complex(compute)) return bad("dtype code", compute, ATALLA_BF16);
   if (n_integers > ATALLA_MAX_PARAMS || n_floats > ATALLA_MAX_FLOATS || count < 2 + n_integers + n_floats) {
     return set_error(ATALLA_ERR_ARGUMENT, "the vector program ends in the parameters of step %d", number);
   }
   for (int k = 0; k < step.n_sources; ++k) {
     step.sources[k] = byte_of(words[1], 4 + k);
-    if (step.sources[k] >= n_inputs_ + number) return bad(kernel, "value", step.sources[k], n_inputs_ + number - 1);
+    if (step.sources[k] >= n_inputs_ + number) return bad("value", step.sources[k], n_inputs_ + number - 1);
     if (step.sources[k] < n_inputs_) last_read_[step.sources[k]] = static_cast<int8_t>(number);
   }
   auto* head = reinterpret_cast<atalla_launch_desc*>(heads_[number].bytes);
@@ -96,7 +97,7 @@ atalla_status VectorProgram::decode_step(const char* kernel, const int64_t* word
   *used = 2 + n_integers + n_floats;
 
   if (hash == kConvertStep) {
-    if (step.n_sources != 1) return bad(kernel, "sources of a conversion:", step.n_sources, 1);
+    if (step.n_sources != 1) return bad("sources of a conversion:", step.n_sources, 1);
     step.loop = nullptr;
     step.convert = convert_block(compute, dtypes_[step.sources[0]]);
     dtypes_[n_inputs_ + number] = compute;

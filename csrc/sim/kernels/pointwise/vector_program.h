@@ -63,7 +63,7 @@ class VectorProgram {
     unsigned char bytes[offsetof(atalla_launch_desc, operands)];
   };
 
-  atalla_status decode_step(const char* kernel, const int64_t* words, int64_t count, int64_t* used);
+  atalla_status decode_step(const int64_t* words, int64_t count, int64_t* used);
 
   int n_inputs_ = 0, n_outputs_ = 0, n_steps_ = 0, n_buffers_ = 0;
   Step steps_[kProgramSteps];

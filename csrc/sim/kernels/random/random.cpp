@@ -249,15 +249,14 @@ bool bernoulli(const Launch& l) {
   return ok;
 }
 
-atalla_status wrong_parameters(const char* name, double first, double second) {
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: fparams %g and %g, expected finite low <= high, or a deviation >= 0", name,
-                   first, second);
+atalla_status wrong_parameters(const Launch& l, double first, double second) {
+  return fail(l, ATALLA_ERR_ARGUMENT, "fparams {} and {}, expected finite low <= high, or a deviation >= 0", first,
+              second);
 }
 
 atalla_status run_uniform(const Launch& l) {
-  const char* name = "random.uniform";
   const RandomUniformParameters p = RandomUniformParameters::read(l.desc);
-  if (!(p.low <= p.high && std::isfinite(p.low) && std::isfinite(p.high))) return wrong_parameters(name, p.low, p.high);
+  if (!(p.low <= p.high && std::isfinite(p.low) && std::isfinite(p.high))) return wrong_parameters(l, p.low, p.high);
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   if (l.operand(Operand::kOut).dtype == ATALLA_F64) uniform<double>(l, p);
   else uniform<float>(l, p);
@@ -265,9 +264,8 @@ atalla_status run_uniform(const Launch& l) {
 }
 
 atalla_status run_normal(const Launch& l) {
-  const char* name = "random.normal";
   const RandomNormalParameters p = RandomNormalParameters::read(l.desc);
-  if (!(p.deviation >= 0)) return wrong_parameters(name, p.mean, p.deviation);
+  if (!(p.deviation >= 0)) return wrong_parameters(l, p.mean, p.deviation);
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   if (l.operand(Operand::kOut).dtype == ATALLA_F64) normal<double>(l, p);
   else normal<float>(l, p);
@@ -277,28 +275,25 @@ atalla_status run_normal(const Launch& l) {
 atalla_status run_integer(const Launch& l) {
   const RandomIntegerParameters p = RandomIntegerParameters::read(l.desc);
   if (p.low >= p.high && !(p.low == INT64_MIN && p.high == INT64_MIN)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "random.integer: low %lld is not below high %lld",
-                     static_cast<long long>(p.low), static_cast<long long>(p.high));
+    return fail(l, ATALLA_ERR_ARGUMENT, "low {} is not below high {}", p.low, p.high);
   }
   if (element_count(l.operand(Operand::kOut)) > 0) integer(l, p);
   return ATALLA_OK;
 }
 
 atalla_status run_bernoulli(const Launch& l) {
-  const char* name = "random.bernoulli";
   const atalla_operand& p = l.operand(Operand::kProbability);
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const bool ok = p.dtype == ATALLA_F64 ? bernoulli<double>(l) : bernoulli<float>(l);
-  if (!ok) return set_error(ATALLA_ERR_FAULT_KERNEL, "%s: expected probabilities from 0 to 1", name);
+  if (!ok) return fail(l, ATALLA_ERR_FAULT_KERNEL, "expected probabilities from 0 to 1");
   return ATALLA_OK;
 }
 
-constexpr uint64_t kStored = kIntegerDtypes | kFloatDtypes;
 constexpr Kernel kKernels[] = {
     {"random.uniform", kFloatDtypes, run_uniform},
     {"random.normal", kFloatDtypes, run_normal},
-    {"random.integer", kStored, run_integer},
-    {"random.bernoulli", kStored, run_bernoulli},
+    {"random.integer", kRealDtypes, run_integer},
+    {"random.bernoulli", kRealDtypes, run_bernoulli},
 };
 
 }  // namespace

@@ -31,10 +31,4 @@ struct ReducePlan {
 // `ordered`: the linear index within the reduced dimensions must be row-major (argmax).
 void plan_reduce(const atalla_launch_desc& desc, int n_outputs, bool ordered, ReducePlan& plan);
 
-namespace {
-
-constexpr uint64_t kRealDtypes = kFloatDtypes | kIntegerDtypes;
-
-}  // namespace
-
 }  // namespace atalla::sim::ATALLA_ISA

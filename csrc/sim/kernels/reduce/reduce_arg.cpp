@@ -82,32 +82,30 @@ struct ArgReduction {
   atalla_dtype dtype;
 };
 
-template <bool kMax>
-atalla_status run_arg(const char* kernel, const Launch& launch, int outputs) {
-  const atalla_operand& in = launch.desc.operands[outputs];
+template <class V>
+using ArgMax = ArgReduction<V, true>;
+template <class V>
+using ArgMin = ArgReduction<V, false>;
+
+template <template <class> class Reduction>
+atalla_status run_arg(const Launch& launch) {
+  const atalla_operand& in = launch.desc.operands[launch.desc.n_outputs];
   if (element_count(in) == 0 && element_count(launch.desc.operands[0]) > 0) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the reduced dimension is empty, and no element can be chosen", kernel);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "the reduced dimension is empty, and no element can be chosen");
   }
   const int n_reduced = __builtin_popcountll(static_cast<uint64_t>(ReduceArgmaxParameters::read(launch.desc).reduced));
   if (n_reduced != 1 && n_reduced != in.ndim) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: %d of %d dimensions are reduced, expected one or all", kernel, n_reduced,
-                     in.ndim);
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} of {} dimensions are reduced, expected one or all", n_reduced,
+                in.ndim);
   }
-  return dispatch_ordered(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<ArgReduction<T, kMax>>(launch, dtype);
-  });
+  return reduce_ordered<Reduction>(launch);
 }
 
-atalla_status run_reduce_argmax(const Launch& launch) { return run_arg<true>("reduce.argmax", launch, 1); }
-atalla_status run_reduce_argmin(const Launch& launch) { return run_arg<false>("reduce.argmin", launch, 1); }
-atalla_status run_reduce_max_dim(const Launch& launch) { return run_arg<true>("reduce.max_dim", launch, 2); }
-atalla_status run_reduce_min_dim(const Launch& launch) { return run_arg<false>("reduce.min_dim", launch, 2); }
-
 constexpr Kernel kKernels[] = {
-    {"reduce.argmax", kRealDtypes, run_reduce_argmax},
-    {"reduce.argmin", kRealDtypes, run_reduce_argmin},
-    {"reduce.max_dim", kRealDtypes, run_reduce_max_dim},
-    {"reduce.min_dim", kRealDtypes, run_reduce_min_dim},
+    {"reduce.argmax", kRealDtypes, run_arg<ArgMax>},
+    {"reduce.argmin", kRealDtypes, run_arg<ArgMin>},
+    {"reduce.max_dim", kRealDtypes, run_arg<ArgMax>},
+    {"reduce.min_dim", kRealDtypes, run_arg<ArgMin>},
 };
 
 }  // namespace

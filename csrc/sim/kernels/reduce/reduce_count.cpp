@@ -37,11 +37,8 @@ struct IntegerResult : Plain<Op> {
   }
 };
 
-atalla_status run_reduce_nansum(const Launch& launch) {
-  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<Plain<NanSumOp<T>>>(launch, dtype);
-  });
-}
+template <class T>
+using NanSum = Plain<NanSumOp<T>>;
 
 atalla_status run_reduce_count_nonzero(const Launch& launch) {
   return run_reduction<IntegerResult<CountOp>>(launch, ATALLA_BOOL);
@@ -55,7 +52,7 @@ atalla_status run_reduce_xor(const Launch& launch) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"reduce.nansum", kFloatDtypes, run_reduce_nansum},
+    {"reduce.nansum", kFloatDtypes, reduce_floats<NanSum>},
     {"reduce.count_nonzero", kAllDtypes, run_reduce_count_nonzero},
     {"reduce.xor", kRealDtypes, run_reduce_xor},
 };

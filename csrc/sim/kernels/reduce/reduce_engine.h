@@ -280,11 +280,7 @@ atalla_status run_plan(const Launch& launch, const ReducePlan& plan, const Input
         reduction.store(launch, plan, tile, accs, params);
       }
     };
-    if (plan.kept.n_blocks <= plan.grain) {
-      body(0, plan.kept.n_blocks);
-    } else {
-      parallel_for(plan.kept.n_blocks, plan.grain, body);
-    }
+    parallel_for(plan.kept.n_blocks, plan.grain, body);
     return ATALLA_OK;
   }
   Acc accs[16 * kTileOutputs], params[16 * kTileOutputs];  // parts are only made of fewer than 16 tiles

@@ -111,20 +111,21 @@ struct ComputedInput {
 };
 
 // Blocks of the plan must be runs: of the reduced dimension by rows, of the kept one by columns.
-atalla_status check_plan(const ReducePlan& plan) {
+atalla_status check_plan(const Launch& launch, const ReducePlan& plan) {
   const Space& space = plan.columns ? plan.kept : plan.reduced;
   if (space.strides[0][0] == 1 || (!plan.columns && plan.count <= 1)) return ATALLA_OK;
-  return set_error(ATALLA_ERR_UNSUPPORTED,
-                   "reduce_fused: the innermost %s dimension has %lld elements in between, expected adjacent ones",
-                   plan.columns ? "kept" : "reduced", static_cast<long long>(space.strides[0][0] - 1));
+  return fail(launch, ATALLA_ERR_UNSUPPORTED,
+              "the innermost {} dimension has {} elements in between, expected adjacent ones",
+              plan.columns ? "kept" : "reduced", space.strides[0][0] - 1);
 }
 
 // The descriptor of the reduction alone: the output, and the elements as a contiguous tensor of the sizes of an input.
-atalla_status describe_reduction(const atalla_launch_desc& desc, atalla_dtype stored, atalla_launch_desc& reduction) {
+atalla_status describe_reduction(const Launch& launch, atalla_dtype stored, atalla_launch_desc& reduction) {
+  const atalla_launch_desc& desc = launch.desc;
   int given = 1;
   while (given + 1 < desc.n_operands && desc.operands[given].immediate) ++given;
   if (given + 1 >= desc.n_operands) {
-    return set_error(ATALLA_ERR_ARGUMENT, "reduce_fused: every input is immediate, expected one in memory");
+    return fail(launch, ATALLA_ERR_ARGUMENT, "every input is immediate, expected one in memory");
   }
   std::memcpy(static_cast<void*>(&reduction), &desc, atalla_launch_desc_bytes(1));
   reduction.n_operands = 2;
@@ -150,15 +151,15 @@ atalla_status run(const Launch& launch) {
   VectorProgram program;
   ATALLA_CHECK(program.decode(launch, desc.n_operands - 1, n_in, 1));
   atalla_launch_desc reduction;
-  ATALLA_CHECK(describe_reduction(desc, program.output_dtype(0), reduction));
+  ATALLA_CHECK(describe_reduction(launch, program.output_dtype(0), reduction));
   const bool integers = kind == FusedReduction::kSum || kind == FusedReduction::kProd;
   if (!integers && (kIntegerDtypes >> desc.compute_dtype & 1) != 0) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "reduce_fused: reduction %lld is not supported in dtype %s",
-                     static_cast<long long>(kind), dtype_name(desc.compute_dtype));
+    return fail(launch, ATALLA_ERR_UNSUPPORTED, "reduction {} is not supported in dtype {}", kind,
+                dtype_name(desc.compute_dtype));
   }
   ReducePlan plan;
   plan_reduce(reduction, 1, false, plan);
-  ATALLA_CHECK(check_plan(plan));
+  ATALLA_CHECK(check_plan(launch, plan));
 
   RunOperand operands[kProgramInputs];
   alignas(64) unsigned char uniform[kProgramInputs][kTileBytes];

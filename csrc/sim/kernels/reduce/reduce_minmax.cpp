@@ -7,19 +7,14 @@ namespace atalla::sim::ATALLA_ISA {
 
 namespace {
 
-atalla_status run_reduce_amax(const Launch& launch) {
-  return dispatch_ordered(launch.desc.compute_dtype,
-                          [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MaxOp<T>>>(launch, dtype); });
-}
-
-atalla_status run_reduce_amin(const Launch& launch) {
-  return dispatch_ordered(launch.desc.compute_dtype,
-                          [&]<class T>(atalla_dtype dtype) { return run_reduction<Plain<MinOp<T>>>(launch, dtype); });
-}
+template <class T>
+using Amax = Plain<MaxOp<T>>;
+template <class T>
+using Amin = Plain<MinOp<T>>;
 
 constexpr Kernel kKernels[] = {
-    {"reduce.amax", kRealDtypes, run_reduce_amax},
-    {"reduce.amin", kRealDtypes, run_reduce_amin},
+    {"reduce.amax", kRealDtypes, reduce_ordered<Amax>},
+    {"reduce.amin", kRealDtypes, reduce_ordered<Amin>},
 };
 
 }  // namespace

@@ -37,34 +37,15 @@ struct Norm2 : Plain<SquareOp<T>> {
   }
 };
 
-atalla_status run_reduce_norm1(const Launch& launch) {
-  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<Plain<MagnitudeOp<T>>>(launch, dtype);
-  });
-}
-
-atalla_status run_reduce_norm2(const Launch& launch) {
-  switch (launch.desc.compute_dtype) {
-    case ATALLA_C64:
-      return run_reduction<Norm2<Complex<float>>>(launch, ATALLA_C64);
-    case ATALLA_C128:
-      return run_reduction<Norm2<Complex<double>>>(launch, ATALLA_C128);
-    default:
-      return dispatch_floating(launch.desc.compute_dtype,
-                               [&]<class T>(atalla_dtype dtype) { return run_reduction<Norm2<T>>(launch, dtype); });
-  }
-}
-
-atalla_status run_reduce_norm_inf(const Launch& launch) {
-  return dispatch_floating(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) {
-    return run_reduction<Plain<LargestMagnitudeOp<T>>>(launch, dtype);
-  });
-}
+template <class T>
+using Norm1 = Plain<MagnitudeOp<T>>;
+template <class T>
+using NormInf = Plain<LargestMagnitudeOp<T>>;
 
 constexpr Kernel kKernels[] = {
-    {"reduce.norm1", kFloatDtypes, run_reduce_norm1},
-    {"reduce.norm_inf", kFloatDtypes, run_reduce_norm_inf},
-    {"reduce.norm2", kFloatDtypes | kComplexDtypes, run_reduce_norm2},
+    {"reduce.norm1", kFloatDtypes, reduce_floats<Norm1>},
+    {"reduce.norm_inf", kFloatDtypes, reduce_floats<NormInf>},
+    {"reduce.norm2", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Norm2, false>},
 };
 
 }  // namespace

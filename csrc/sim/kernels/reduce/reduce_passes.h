@@ -272,5 +272,28 @@ struct Mean : Plain<SumOp<T>> {
   double divisor;
 };
 
+// A kernel: the reduction in the type of sums. Kernels of floating and complex dtypes alone have none of integers.
+template <template <class> class Reduction, bool kIntegers = true>
+atalla_status reduce_in_sum_type(const Launch& launch) {
+  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
+    if constexpr (std::is_integral_v<T> && !kIntegers) {
+      return ATALLA_ERR_UNSUPPORTED;  // the table of kernels has refused integers
+    } else {
+      return run_reduction<Reduction<T>>(launch, dtype);
+    }
+  });
+}
+template <template <class> class Reduction>
+atalla_status reduce_floats(const Launch& launch) {
+  return dispatch_floating(launch.desc.compute_dtype,
+                           [&]<class T>(atalla_dtype dtype) { return run_reduction<Reduction<T>>(launch, dtype); });
+}
+// In the type in which elements are compared.
+template <template <class> class Reduction>
+atalla_status reduce_ordered(const Launch& launch) {
+  return dispatch_ordered(launch.desc.compute_dtype,
+                          [&]<class T>(atalla_dtype dtype) { return run_reduction<Reduction<T>>(launch, dtype); });
+}
+
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -61,31 +61,18 @@ struct LogSumExp {
   atalla_dtype dtype;
 };
 
-template <Statistic kStatistic>
-atalla_status run_variance(const Launch& launch) {
-  return dispatch_accumulation(launch.desc.compute_dtype, [&]<class T>(atalla_dtype dtype) -> atalla_status {
-    if constexpr (std::is_integral_v<T>) {
-      return ATALLA_ERR_UNSUPPORTED;  // the table of kernels has refused integers
-    } else {
-      return run_reduction<Variance<T, kStatistic>>(launch, dtype);
-    }
-  });
-}
-
-atalla_status run_reduce_var(const Launch& launch) { return run_variance<Statistic::kVar>(launch); }
-atalla_status run_reduce_std(const Launch& launch) { return run_variance<Statistic::kStd>(launch); }
-atalla_status run_reduce_var_mean(const Launch& launch) { return run_variance<Statistic::kVarMean>(launch); }
-
-atalla_status run_reduce_logsumexp(const Launch& launch) {
-  return dispatch_floating(launch.desc.compute_dtype,
-                           [&]<class T>(atalla_dtype dtype) { return run_reduction<LogSumExp<T>>(launch, dtype); });
-}
+template <class T>
+using Var = Variance<T, Statistic::kVar>;
+template <class T>
+using Std = Variance<T, Statistic::kStd>;
+template <class T>
+using VarMean = Variance<T, Statistic::kVarMean>;
 
 constexpr Kernel kKernels[] = {
-    {"reduce.logsumexp", kFloatDtypes, run_reduce_logsumexp},
-    {"reduce.var", kFloatDtypes | kComplexDtypes, run_reduce_var},
-    {"reduce.std", kFloatDtypes | kComplexDtypes, run_reduce_std},
-    {"reduce.var_mean", kFloatDtypes | kComplexDtypes, run_reduce_var_mean},
+    {"reduce.logsumexp", kFloatDtypes, reduce_floats<LogSumExp>},
+    {"reduce.var", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Var, false>},
+    {"reduce.std", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Std, false>},
+    {"reduce.var_mean", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<VarMean, false>},
 };
 
 }  // namespace

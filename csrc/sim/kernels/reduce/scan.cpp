@@ -13,6 +13,7 @@
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
 #include "sim/kernels/base/vector.h"
+#include "sim/kernels/reduce/reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -23,43 +24,16 @@ constexpr int64_t kBufferElements = 512;
 constexpr int kRows = 4;  // taken together, since each waits for its running result
 constexpr int64_t kColumns = 128;
 
-template <class T>
-struct Sum {
-  using Value = T;
-  static T identity() { return T{}; }
-  [[gnu::always_inline]] static T step(T a, T b) {
-    if constexpr (kIsComplex<T>) return {a.re + b.re, a.im + b.im};
-    else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else return a + b;
-  }
-};
-
-template <class T>
-struct Product {
-  using Value = T;
-  static T identity() {
-    if constexpr (kIsComplex<T>) return {1, 0};
-    else return T(1);
-  }
-  [[gnu::always_inline]] static T step(T a, T b) {
-    if constexpr (kIsComplex<T>) return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-    else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else return a * b;
-  }
-};
-
 // log(exp(a) + exp(b)), from the larger of the two on. NaN stays.
 template <class T>
 struct LogSumExp {
-  using Value = T;
+  using Acc = T;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static T identity() {
     if constexpr (kIsComplex<T>) return {-kInfinity, 0};
     else return static_cast<T>(-kInfinity);
   }
-  static T step(T a, T x) {
+  static T combine(T a, T x) {
     if constexpr (kIsComplex<T>) {
       return complex_step(a, x);
     } else {
@@ -88,9 +62,9 @@ struct LogSumExp {
 };
 
 // to[i] = the result of `running` and in[0] to in[i]; returns the last one. Arrays may be the same.
-template <class Op, class T = typename Op::Value>
+template <class Op, class T = typename Op::Acc>
 ATALLA_INLINE T run_through(const T* in, T* to, int64_t n, T running) {
-  for (int64_t i = 0; i < n; ++i) to[i] = running = Op::step(running, in[i]);
+  for (int64_t i = 0; i < n; ++i) to[i] = running = Op::combine(running, in[i]);
   return running;
 }
 
@@ -109,7 +83,7 @@ ATALLA_INLINE Vec<uint64_t> last_lane(Vec<uint64_t> x, std::index_sequence<kLane
 
 // Sums of integers are the same in any order: a vector at a time, in which lanes add those before them by doubling.
 template <>
-ATALLA_INLINE int64_t run_through<Sum<int64_t>>(const int64_t* in, int64_t* to, int64_t n, int64_t running) {
+ATALLA_INLINE int64_t run_through<SumOp<int64_t>>(const int64_t* in, int64_t* to, int64_t n, int64_t running) {
   using V = Vec<uint64_t>;
   constexpr int kWidth = kLanes<uint64_t>;
   constexpr std::make_index_sequence<kWidth> lanes;
@@ -125,13 +99,13 @@ ATALLA_INLINE int64_t run_through<Sum<int64_t>>(const int64_t* in, int64_t* to, 
     sum += last_lane(x, lanes);
   }
   running = static_cast<int64_t>(sum[0]);
-  for (; i < n; ++i) to[i] = running = Sum<int64_t>::step(running, in[i]);
+  for (; i < n; ++i) to[i] = running = SumOp<int64_t>::combine(running, in[i]);
   return running;
 }
 
 template <class Op>
 struct Scan {
-  using T = typename Op::Value;
+  using T = typename Op::Acc;
 
   const Launch& l;
   int64_t dim;
@@ -161,7 +135,7 @@ struct Scan {
       }
       if (count == kRows) {
         for (int64_t j = 0; j < n; ++j) {
-          for (int r = 0; r < kRows; ++r) buffer[r][j] = running[r] = Op::step(running[r], buffer[r][j]);
+          for (int r = 0; r < kRows; ++r) buffer[r][j] = running[r] = Op::combine(running[r], buffer[r][j]);
         }
       } else {
         for (int r = 0; r < count; ++r) running[r] = run_through<Op>(buffer[r], buffer[r], n, running[r]);
@@ -178,7 +152,7 @@ struct Scan {
     for (T& s : sum) s = Op::identity();
     for (int64_t i = 0; i < size; ++i) {
       load_as(at(in, in_dtype, i * in_stride), in_dtype, compute, 1, columns, work);
-      for (int64_t c = 0; c < columns; ++c) sum[c] = Op::step(sum[c], work[c]);
+      for (int64_t c = 0; c < columns; ++c) sum[c] = Op::combine(sum[c], work[c]);
       store_run(sum, columns, at(out, out_dtype, i * out_stride), out_dtype, 1);
     }
   }
@@ -193,17 +167,12 @@ struct Scan {
     const bool rows_contiguous = in_stride == 1 && out_stride == 1;
     if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
       int64_t s[2];
-      const int64_t columns = dims.pop(s), blocks = (columns + kColumns - 1) / kColumns;
-      parallel_for(dims.count() * blocks, grain_for(size * kColumns), [&](int64_t begin, int64_t end) {
-        Cursor<2> at_row(dims, begin / blocks);
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t c = i % blocks * kColumns;
-          block(at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + c),
-                at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + c),
-                columns - c < kColumns ? columns - c : kColumns);
-          if (i % blocks == blocks - 1) at_row.next();
-        }
-      });
+      const int64_t columns = dims.pop(s);
+      const auto part = [&](const Cursor<2>& at_row, int64_t first, int64_t count) {
+        block(at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + first),
+              at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + first), count);
+      };
+      for_each_part(dims, columns, kColumns, grain_for(size * kColumns), part);
       return;
     }
     parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
@@ -255,8 +224,8 @@ atalla_status run_accumulation(const Launch& l) {
   return ATALLA_OK;
 }
 
-atalla_status run_cumsum(const Launch& l) { return run_accumulation<Sum>(l); }
-atalla_status run_cumprod(const Launch& l) { return run_accumulation<Product>(l); }
+atalla_status run_cumsum(const Launch& l) { return run_accumulation<SumOp>(l); }
+atalla_status run_cumprod(const Launch& l) { return run_accumulation<ProdOp>(l); }
 
 atalla_status run_logcumsumexp(const Launch& l) {
   const int64_t dim = LogcumsumexpParameters::read(l.desc).dim;

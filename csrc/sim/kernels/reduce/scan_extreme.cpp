@@ -84,29 +84,23 @@ void scan_extreme(const Launch& l) {
   int64_t s[3] = {};
   // Along a dimension that is not the contiguous one, rows are taken together.
   const bool together = rows.in_stride != 1 && rows.dims.ndim > 0;
-  const int64_t width = together ? rows.dims.pop(s) : 1, blocks = (width + kColumns - 1) / kColumns;
+  const int64_t width = together ? rows.dims.pop(s) : 1;
   const bool dense = rows.in_stride == 1 && rows.values_stride == 1 && rows.indices_stride == 1;
-  const int64_t per_task = rows.size * (width < kColumns ? width : kColumns);
-  parallel_for(rows.dims.count() * blocks, grain_for(2 * per_task), [&](int64_t begin, int64_t end) {
-    Cursor<3> at(rows.dims, begin / blocks);
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t c = b % blocks * kColumns;
-      const S* in = l.ptr<const S>(Operand::kInput) + at.offsets[2] + c * s[2];
-      S* values = l.ptr<S>(Operand::kValues) + at.offsets[0] + c * s[0];
-      int64_t* indices = l.ptr<int64_t>(Operand::kIndices) + at.offsets[1] + c * s[1];
-      const int64_t columns = width - c < kColumns ? width - c : kColumns;
-      if (columns == 1 && dense) scan_row<S, kMax, true>(rows, in, values, indices);
-      else if (columns == 1) scan_row<S, kMax, false>(rows, in, values, indices);
-      else scan_columns<S, kMax>(rows, in, values, indices, s[2], s[0], s[1], columns);
-      if (b % blocks == blocks - 1) at.next();
-    }
-  });
+  const int64_t per_task = rows.size * min_of(width, kColumns);
+  const auto part = [&](const Cursor<3>& at, int64_t first, int64_t columns) {
+    const S* in = l.ptr<const S>(Operand::kInput) + at.offsets[2] + first * s[2];
+    S* values = l.ptr<S>(Operand::kValues) + at.offsets[0] + first * s[0];
+    int64_t* indices = l.ptr<int64_t>(Operand::kIndices) + at.offsets[1] + first * s[1];
+    if (columns == 1 && dense) scan_row<S, kMax, true>(rows, in, values, indices);
+    else if (columns == 1) scan_row<S, kMax, false>(rows, in, values, indices);
+    else scan_columns<S, kMax>(rows, in, values, indices, s[2], s[0], s[1], columns);
+  };
+  for_each_part(rows.dims, width, kColumns, grain_for(2 * per_task), part);
 }
 
 template <bool kMax>
 atalla_status run_extreme(const Launch& l) {
-  const char* name = kMax ? "cummax" : "cummin";
-  ATALLA_CHECK(check_rows(name, l, CummaxParameters::read(l.desc).dim));
+  ATALLA_CHECK(check_rows(l, CummaxParameters::read(l.desc).dim));
   if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   dispatch_sortable(l.operand(Operand::kInput).dtype, [&]<class S>(S) { scan_extreme<S, kMax>(l); });
   return ATALLA_OK;

@@ -7,9 +7,8 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/flag.h"
-#include "sim/kernels/base/float_types.h"
 #include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/types.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -53,8 +52,7 @@ struct DeformedWindows {
   int64_t height, width;
 
   T offset_of(int64_t n, int64_t g, int64_t k, int64_t d, int64_t i, int64_t j) const {
-    const int64_t* s = l.operand(offset).strides;
-    return convert<T>(l.ptr<const S>(offset)[n * s[0] + g * s[1] + k * s[2] + d * s[3] + i * s[4] + j * s[5]]);
+    return convert<T>(*l.at<const S>(offset, n, g, k, d, i, j));
   }
   DeformedPoint<T> point(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
     const int64_t y = i * p.stride[0] - p.padding[0] + k / p.kernel[1] * p.dilation[0];
@@ -64,22 +62,18 @@ struct DeformedWindows {
   }
   T factor(int64_t n, int64_t g, int64_t k, int64_t i, int64_t j) const {
     if (l.data[mask] == nullptr) return T(1);
-    const int64_t* s = l.operand(mask).strides;
-    return convert<T>(l.ptr<const S>(mask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]]);
+    return convert<T>(*l.at<const S>(mask, n, g, k, i, j));
   }
 };
 
 // That windows have elements, and that groups of offsets divide the channels of the image.
-inline atalla_status check_deformed(const char* name, const Launch& l, const DeformColumnsParameters& p, int image,
-                                    int offset) {
+inline atalla_status check_deformed(const Launch& l, const DeformColumnsParameters& p, int image, int offset) {
   const int64_t channels = l.operand(image).sizes[1], groups = l.operand(offset).sizes[1];
   if (p.kernel[0] > 0 && p.kernel[1] > 0 && groups > 0 && channels % groups == 0) return ATALLA_OK;
-  return set_error(
-      ATALLA_ERR_ARGUMENT,
-      "%s: %lld channels with %lld groups of offsets and windows of %lld x %lld elements, expected groups of "
-      "equal size and windows that are not empty",
-      name, static_cast<long long>(channels), static_cast<long long>(groups), static_cast<long long>(p.kernel[0]),
-      static_cast<long long>(p.kernel[1]));
+  return fail(l, ATALLA_ERR_ARGUMENT,
+              "{} channels with {} groups of offsets and windows of {} x {} elements, expected groups of equal size "
+              "and windows that are not empty",
+              channels, groups, p.kernel[0], p.kernel[1]);
 }
 
 }  // namespace

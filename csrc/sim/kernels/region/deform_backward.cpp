@@ -4,6 +4,7 @@
 // those of offsets and masks are sums over the channels of a group.
 //
 // Instruction sets: up to avx2
+#include "sim/kernels/base/planes.h"
 #include "sim/kernels/region/deform.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -11,8 +12,7 @@ namespace {
 
 template <class T, class S>
 T column_at(const Launch& l, int operand, int64_t n, int64_t c, int64_t k, int64_t i, int64_t j) {
-  const int64_t* s = l.operand(operand).strides;
-  return convert<T>(l.ptr<const S>(operand)[n * s[0] + c * s[1] + k * s[2] + i * s[3] + j * s[4]]);
+  return convert<T>(*l.at<const S>(operand, n, c, k, i, j));
 }
 
 // Of the image.
@@ -25,45 +25,28 @@ struct DeformImage {
   bool run() const {
     constexpr int64_t kChannels = 8;  // that share the neighbours of a window
     const atalla_operand &image = l.operand(Operand::kGradInput), &g = l.operand(Operand::kGradColumns);
-    const int64_t size = image.sizes[2] * image.sizes[3], width = image.sizes[3];
+    const int64_t size = plane_elements(image), width = image.sizes[3];
     const int64_t per_group = image.sizes[1] / l.operand(Operand::kOffset).sizes[1];
-    const int64_t block = min_of(kChannels, per_group), blocks = (per_group + block - 1) / block;
-    const int64_t tasks = image.sizes[0] * l.operand(Operand::kOffset).sizes[1] * blocks;
-    Flag failed;
-    parallel_for(tasks, grain_for(size * block), [&](int64_t from, int64_t to) {
-      ScratchArray<T> planes(size * block);
-      if (!planes) return failed.set();
-      for (int64_t task = from; task < to; ++task) {
-        const int64_t group = task / blocks % l.operand(Operand::kOffset).sizes[1];
-        const int64_t n = task / blocks / l.operand(Operand::kOffset).sizes[1],
-                      first = group * per_group + task % blocks * block;
-        const int64_t channels = min_of(block, (group + 1) * per_group - first);
-        for (int64_t i = 0; i < size * channels; ++i) planes[i] = T(0);
-        for (int64_t k = 0; k < g.sizes[2]; ++k) {
-          for (int64_t i = 0; i < g.sizes[3]; ++i) {
-            for (int64_t j = 0; j < g.sizes[4]; ++j) {
-              const DeformedPoint<T> at = windows.point(n, group, k, i, j);
-              if (!at.inside) continue;
-              const T factor = windows.factor(n, group, k, i, j);
-              for (int64_t c = 0; c < channels; ++c) {
-                const T grad = factor * column_at<T, S>(l, Operand::kGradColumns, n, first + c, k, i, j);
-                for (int m = 0; m < kCorners; ++m) {
-                  if (at.has(m)) planes[c * size + at.y[m / 2] * width + at.x[m % 2]] += at.weight(m) * grad;
-                }
+    const auto add = [&](int64_t n, int64_t first, int64_t channels, T* planes) {
+      const int64_t group = first / per_group;
+      for (int64_t k = 0; k < g.sizes[2]; ++k) {
+        for (int64_t i = 0; i < g.sizes[3]; ++i) {
+          for (int64_t j = 0; j < g.sizes[4]; ++j) {
+            const DeformedPoint<T> at = windows.point(n, group, k, i, j);
+            if (!at.inside) continue;
+            const T factor = windows.factor(n, group, k, i, j);
+            for (int64_t c = 0; c < channels; ++c) {
+              const T grad = factor * column_at<T, S>(l, Operand::kGradColumns, n, first + c, k, i, j);
+              for (int m = 0; m < kCorners; ++m) {
+                if (at.has(m)) planes[c * size + at.y[m / 2] * width + at.x[m % 2]] += at.weight(m) * grad;
               }
             }
           }
         }
-        for (int64_t c = 0; c < channels; ++c) {
-          for (int64_t y = 0; y < image.sizes[2]; ++y) {
-            S* row = l.ptr<S>(Operand::kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] +
-                     y * image.strides[2];
-            store_run(&planes[c * size + y * width], width, row, image.dtype, image.strides[3]);
-          }
-        }
       }
-    });
-    return !failed;
+      return true;
+    };
+    return accumulate_planes<T>(l, Operand::kGradInput, kChannels, per_group, add);
   }
 };
 
@@ -80,7 +63,7 @@ struct DeformOffsets {
     const int64_t channels = in.sizes[1] / o.sizes[1];
     T along_y = 0, along_x = 0, value = 0;
     for (int64_t c = g * channels; c < (g + 1) * channels; ++c) {
-      const S* plane = l.ptr<const S>(Operand::kInput) + n * in.strides[0] + c * in.strides[1];
+      const S* plane = l.at<const S>(Operand::kInput, n, c);
       T v[kCorners];
       for (int m = 0; m < kCorners; ++m) {
         v[m] = at.has(m) ? convert<T>(plane[at.y[m / 2] * in.strides[2] + at.x[m % 2] * in.strides[3]]) : T(0);
@@ -97,8 +80,7 @@ struct DeformOffsets {
     out[0] = convert<S>(factor * along_y);
     out[o.strides[3]] = convert<S>(factor * along_x);
     if (l.data[Operand::kGradMask] == nullptr) return;
-    const int64_t* s = l.operand(Operand::kGradMask).strides;
-    l.ptr<S>(Operand::kGradMask)[n * s[0] + g * s[1] + k * s[2] + i * s[3] + j * s[4]] = convert<S>(value);
+    *l.at<S>(Operand::kGradMask, n, g, k, i, j) = convert<S>(value);
   }
 
   void run() const {
@@ -115,35 +97,26 @@ struct DeformOffsets {
 };
 
 atalla_status run_image(const Launch& l) {
-  const char* name = "deform_columns_backward";
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(
-      check_deformed(name, l, p, DeformColumnsBackwardOperands::kGradInput, DeformColumnsBackwardOperands::kOffset));
+  ATALLA_CHECK(check_deformed(l, p, DeformColumnsBackwardOperands::kGradInput, DeformColumnsBackwardOperands::kOffset));
   const atalla_operand& image = l.operand(DeformColumnsBackwardOperands::kGradInput);
   if (element_count(image) == 0) return ATALLA_OK;
-  bool done = true;
-  with_float_types(image.dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    using S = decltype(storage);
-    done = DeformImage<T, S>{l, {l, p, 2, 3, image.sizes[2], image.sizes[3]}}.run();
+  const bool done = with_float_types(image.dtype, [&]<class T, class S>(T, S) {
+    return DeformImage<T, S>{l, {l, p, 2, 3, image.sizes[2], image.sizes[3]}}.run();
   });
-  return done ? ATALLA_OK : no_memory(name);
+  return done ? ATALLA_OK : no_memory(l);
 }
 
 atalla_status run_offsets(const Launch& l) {
-  const char* name = "deform_offset_backward";
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(check_deformed(name, l, p, DeformOffsetBackwardOperands::kInput, DeformOffsetBackwardOperands::kOffset));
+  ATALLA_CHECK(check_deformed(l, p, DeformOffsetBackwardOperands::kInput, DeformOffsetBackwardOperands::kOffset));
   if (l.data[1] != nullptr && l.data[5] == nullptr) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: a gradient of a mask that is not given", name);
+    return fail(l, ATALLA_ERR_ARGUMENT, "a gradient of a mask that is not given");
   }
   const atalla_operand& in = l.operand(DeformOffsetBackwardOperands::kInput);
   if (element_count(l.operand(DeformOffsetBackwardOperands::kGradOffset)) == 0) return ATALLA_OK;
-  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    using S = decltype(storage);
-    DeformOffsets<T, S>{l, {l, p, 4, 5, in.sizes[2], in.sizes[3]}}.run();
-  });
+  with_float_types(
+      in.dtype, [&]<class T, class S>(T, S) { DeformOffsets<T, S>{l, {l, p, 4, 5, in.sizes[2], in.sizes[3]}}.run(); });
   return ATALLA_OK;
 }
 

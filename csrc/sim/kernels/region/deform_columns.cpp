@@ -50,7 +50,7 @@ struct DeformColumns {
   }
 
   void run() const {
-    const atalla_operand &o = l.operand(Operand::kColumns), &in = l.operand(Operand::kInput);
+    const atalla_operand& o = l.operand(Operand::kColumns);
     const int64_t groups = l.operand(Operand::kOffset).sizes[1], channels = o.sizes[1] / groups;
     const int64_t rows = o.sizes[0] * groups * o.sizes[2] * o.sizes[3];
     parallel_for(rows, grain_for(o.sizes[4] * (channels * 4 + 16)), [&](int64_t from, int64_t to) {
@@ -63,9 +63,8 @@ struct DeformColumns {
           const int64_t count = min_of(kBlock, o.sizes[4] - j);
           find(n, g, k, i, j, count, found);
           for (int64_t c = g * channels; c < (g + 1) * channels; ++c) {
-            gather(found, l.ptr<const S>(Operand::kInput) + n * in.strides[0] + c * in.strides[1], count, line);
-            S* out = l.ptr<S>(Operand::kColumns) + n * o.strides[0] + c * o.strides[1] + k * o.strides[2] +
-                     i * o.strides[3] + j * o.strides[4];
+            gather(found, l.at<const S>(Operand::kInput, n, c), count, line);
+            S* out = l.at<S>(Operand::kColumns, n, c, k, i, j);
             store_run(line, count, out, o.dtype, o.strides[4]);
           }
         }
@@ -76,12 +75,10 @@ struct DeformColumns {
 
 atalla_status run_columns(const Launch& l) {
   const DeformColumnsParameters p = DeformColumnsParameters::read(l.desc);
-  ATALLA_CHECK(check_deformed("deform_columns", l, p, Operand::kInput, Operand::kOffset));
+  ATALLA_CHECK(check_deformed(l, p, Operand::kInput, Operand::kOffset));
   const atalla_operand& in = l.operand(Operand::kInput);
   if (element_count(l.operand(Operand::kColumns)) == 0) return ATALLA_OK;
-  with_float_types(in.dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    using S = decltype(storage);
+  with_float_types(in.dtype, [&]<class T, class S>(T, S) {
     DeformColumns<T, S>{l, {l, p, Operand::kOffset, Operand::kMask, in.sizes[2], in.sizes[3]}}.run();
   });
   return ATALLA_OK;

@@ -5,8 +5,8 @@
 //
 // Instruction sets: up to avx2
 #include "kernel_parameters.h"
-#include "sim/kernels/base/float_types.h"
 #include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/types.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -63,9 +63,9 @@ atalla_status suppress(const Launch& l, const NmsParameters& p, const IndexOpera
                        &places = l.operand(Operand::kOrder);
   const int64_t n = boxes.sizes[0], limit = keep.sizes[0];
   Boxes<T> b;
-  if (!b.allocate(n)) return no_memory("nms");
+  if (!b.allocate(n)) return no_memory(l);
   for (int64_t i = 0; i < n; ++i) {
-    const S* box = l.ptr<const S>(Operand::kBoxes) + order.read(i * places.strides[0]) * boxes.strides[0];
+    const S* box = l.at<const S>(Operand::kBoxes, order.read(i * places.strides[0]));
     const int64_t s = boxes.strides[1];
     b.x1[i] = convert<T>(box[0]), b.y1[i] = convert<T>(box[s]);
     b.x2[i] = convert<T>(box[2 * s]), b.y2[i] = convert<T>(box[3 * s]);
@@ -88,16 +88,11 @@ atalla_status suppress(const Launch& l, const NmsParameters& p, const IndexOpera
 }
 
 atalla_status run_nms(const Launch& l) {
-  const char* name = "nms";
   const atalla_operand& boxes = l.operand(Operand::kBoxes);
   const IndexOperand index{l.data[Operand::kOrder], true, 1, boxes.sizes[0], false};
-  ATALLA_CHECK(check_index_values(name, l, Operand::kOrder, index, 0));
+  ATALLA_CHECK(check_index_values(l, Operand::kOrder, index, 0));
   const NmsParameters p = NmsParameters::read(l.desc);
-  atalla_status status = ATALLA_OK;
-  with_float_types(boxes.dtype, [&](auto arithmetic, auto storage) {
-    status = suppress<decltype(arithmetic), decltype(storage)>(l, p, index);
-  });
-  return status;
+  return with_float_types(boxes.dtype, [&]<class T, class S>(T, S) { return suppress<T, S>(l, p, index); });
 }
 
 constexpr Kernel kKernels[] = {{"nms", kFloatDtypes, run_nms}};

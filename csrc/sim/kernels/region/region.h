@@ -7,9 +7,8 @@
 #include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/flag.h"
-#include "sim/kernels/base/float_types.h"
 #include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/types.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -28,25 +27,33 @@ struct Regions {
   int index;
   T scale;
 
-  T value(int64_t k, int64_t column) const {
-    const atalla_operand& o = l.operand(index);
-    return convert<T>(l.ptr<const S>(index)[k * o.strides[0] + column * o.strides[1]]);
-  }
+  T value(int64_t k, int64_t column) const { return convert<T>(*l.at<const S>(index, k, column)); }
   int64_t count() const { return l.operand(index).sizes[0]; }
   int64_t image(int64_t k) const { return to_int(value(k, 0)); }
   // Of dimension 0 (y) or 1 (x).
   T begin(int64_t k, int d) const { return value(k, 2 - d) * scale; }
   T end(int64_t k, int d) const { return value(k, 4 - d) * scale; }
 
-  atalla_status check(const char* name, int64_t images) const {
+  atalla_status check(int64_t images) const {
     for (int64_t k = 0; k < count(); ++k) {
       if (image(k) >= 0 && image(k) < images) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: region %lld is of image %g, expected one of %lld images", name,
-                       static_cast<long long>(k), static_cast<double>(value(k, 0)), static_cast<long long>(images));
+      return fail(l, ATALLA_ERR_FAULT_INDEX, "region {} is of image {}, expected one of {} images", k, value(k, 0),
+                  images);
     }
     return ATALLA_OK;
   }
 };
+
+// Calls body with the regions in an operand, whose images are the first dimension of another one, unless operand
+// `result` is empty. The body returns false without memory.
+template <class F>
+atalla_status with_regions(const Launch& l, int regions, double scale, int images, int result, F&& body) {
+  return with_float_types(l.operand(result).dtype, [&]<class T, class S>(T, S) {
+    const Regions<T, S> all{l, regions, static_cast<T>(scale)};
+    ATALLA_CHECK(all.check(l.operand(images).sizes[0]));
+    return element_count(l.operand(result)) == 0 || body(all) ? ATALLA_OK : no_memory(l);
+  });
+}
 
 // The elements [begin, end) of bin `b` of a region of rounded coordinates, which has at least one element, clipped to
 // [0, limit]. `extra`: elements that the region has beyond the difference of its coordinates.

@@ -6,6 +6,7 @@
 // Instruction sets: up to avx2
 #include <cfloat>
 
+#include "sim/kernels/base/planes.h"
 #include "sim/kernels/region/region.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -13,10 +14,6 @@ namespace {
 
 using Pool = RoiPoolOperands;
 using Backward = RoiPoolBackwardOperands;
-
-int64_t place(const atalla_operand& o, int64_t k, int64_t c, int64_t i, int64_t j) {
-  return k * o.strides[0] + c * o.strides[1] + i * o.strides[2] + j * o.strides[3];
-}
 
 // The first of the largest elements of rows [top, bottom) and columns [left, right). NaN and -inf never are.
 template <class T, class S>
@@ -42,7 +39,7 @@ void pool(const Launch& l, const Regions<T, S>& regions) {
   parallel_for(o.sizes[0] * channels, grain_for(height * width), [&](int64_t from, int64_t to) {
     for (int64_t task = from; task < to; ++task) {
       const int64_t k = task / channels, c = task % channels;
-      const S* plane = l.ptr<const S>(Pool::kInput) + regions.image(k) * in.strides[0] + c * in.strides[1];
+      const S* plane = l.at<const S>(Pool::kInput, regions.image(k), c);
       const RoundedBins rows(regions.begin(k, 0), regions.end(k, 0), 1, o.sizes[2]);
       const RoundedBins columns(regions.begin(k, 1), regions.end(k, 1), 1, o.sizes[3]);
       for (int64_t i = 0; i < o.sizes[2]; ++i) {
@@ -51,9 +48,9 @@ void pool(const Launch& l, const Regions<T, S>& regions) {
         for (int64_t j = 0; j < o.sizes[3]; ++j) {
           int64_t left, right;
           columns.template of<T>(j, width, &left, &right);
-          int32_t* where = l.ptr<int32_t>(Pool::kArgmax) + place(l.operand(Pool::kArgmax), k, c, i, j);
+          int32_t* where = l.at<int32_t>(Pool::kArgmax, k, c, i, j);
           const T maximum = largest<T>(plane, in, top, bottom, left, right, where);
-          l.ptr<S>(Pool::kOut)[place(o, k, c, i, j)] = convert<S>(maximum);
+          *l.at<S>(Pool::kOut, k, c, i, j) = convert<S>(maximum);
         }
       }
     }
@@ -61,58 +58,41 @@ void pool(const Launch& l, const Regions<T, S>& regions) {
 }
 
 atalla_status run_pool(const Launch& l) {
-  const char* name = "roi_pool";
   const double scale = RoiPoolParameters::read(l.desc).spatial_scale;
-  atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(Pool::kOut).dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    const Regions<T, decltype(storage)> regions{l, Pool::kRegions, static_cast<T>(scale)};
-    status = regions.check(name, l.operand(Pool::kInput).sizes[0]);
-    if (status == ATALLA_OK && element_count(l.operand(Pool::kOut)) > 0) pool(l, regions);
+  return with_regions(l, Pool::kRegions, scale, Pool::kInput, Pool::kOut, [&](const auto& regions) {
+    pool(l, regions);
+    return true;
   });
-  return status;
 }
 
 template <class T, class S>
 bool scatter(const Launch& l, const Regions<T, S>& regions) {
-  const atalla_operand &image = l.operand(Backward::kGradInput), &g = l.operand(Backward::kGradOutput);
-  const int64_t size = image.sizes[2] * image.sizes[3], channels = image.sizes[1];
-  Flag failed;
-  parallel_for(image.sizes[0] * channels, grain_for(size), [&](int64_t from, int64_t to) {
-    ScratchArray<T> plane(size);
-    if (!plane) return failed.set();
-    for (int64_t task = from; task < to; ++task) {
-      const int64_t n = task / channels, c = task % channels;
-      for (int64_t i = 0; i < size; ++i) plane[i] = T(0);
-      for (int64_t k = 0; k < regions.count(); ++k) {
-        if (regions.image(k) != n) continue;
-        for (int64_t i = 0; i < g.sizes[2]; ++i) {
-          for (int64_t j = 0; j < g.sizes[3]; ++j) {
-            const int32_t at = l.ptr<const int32_t>(Backward::kArgmax)[place(l.operand(Backward::kArgmax), k, c, i, j)];
-            if (at >= 0) plane[at] += convert<T>(l.ptr<const S>(Backward::kGradOutput)[place(g, k, c, i, j)]);
-          }
+  const atalla_operand& g = l.operand(Backward::kGradOutput);
+  const auto add = [&](int64_t n, int64_t c, int64_t, T* plane) {
+    for (int64_t k = 0; k < regions.count(); ++k) {
+      if (regions.image(k) != n) continue;
+      for (int64_t i = 0; i < g.sizes[2]; ++i) {
+        for (int64_t j = 0; j < g.sizes[3]; ++j) {
+          const int32_t at = *l.at<const int32_t>(Backward::kArgmax, k, c, i, j);
+          if (at >= 0) plane[at] += convert<T>(*l.at<const S>(Backward::kGradOutput, k, c, i, j));
         }
       }
-      for (int64_t y = 0; y < image.sizes[2]; ++y) {
-        S* row = l.ptr<S>(Backward::kGradInput) + place(image, n, c, y, 0);
-        store_run(&plane[y * image.sizes[3]], image.sizes[3], row, image.dtype, image.strides[3]);
-      }
     }
-  });
-  return !failed;
+    return true;
+  };
+  return accumulate_planes<T>(l, Backward::kGradInput, 1, g.sizes[1], add);
 }
 
-atalla_status check_maxima(const char* name, const Launch& l) {
+atalla_status check_maxima(const Launch& l) {
   const atalla_operand& o = l.operand(Backward::kArgmax);
   const int64_t size = l.operand(Backward::kGradInput).sizes[2] * l.operand(Backward::kGradInput).sizes[3];
   for (int64_t k = 0; k < o.sizes[0]; ++k) {
     for (int64_t c = 0; c < o.sizes[1]; ++c) {
       for (int64_t i = 0; i < o.sizes[2]; ++i) {
         for (int64_t j = 0; j < o.sizes[3]; ++j) {
-          const int32_t at = l.ptr<const int32_t>(Backward::kArgmax)[place(o, k, c, i, j)];
+          const int32_t at = *l.at<const int32_t>(Backward::kArgmax, k, c, i, j);
           if (at >= -1 && at < size) continue;
-          return set_error(ATALLA_ERR_FAULT_INDEX, "%s: the maximum %d of a plane of %lld elements", name, at,
-                           static_cast<long long>(size));
+          return fail(l, ATALLA_ERR_FAULT_INDEX, "the maximum {} of a plane of {} elements", at, size);
         }
       }
     }
@@ -121,17 +101,9 @@ atalla_status check_maxima(const char* name, const Launch& l) {
 }
 
 atalla_status run_backward(const Launch& l) {
-  const char* name = "roi_pool_backward";
-  ATALLA_CHECK(check_maxima(name, l));
-  atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(Backward::kGradInput).dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    const Regions<T, decltype(storage)> regions{l, Backward::kRegions, T(1)};
-    status = regions.check(name, l.operand(Backward::kGradInput).sizes[0]);
-    if (status != ATALLA_OK || element_count(l.operand(Backward::kGradInput)) == 0) return;
-    if (!scatter(l, regions)) status = no_memory(name);
-  });
-  return status;
+  ATALLA_CHECK(check_maxima(l));
+  return with_regions(l, Backward::kRegions, 1, Backward::kGradInput, Backward::kGradInput,
+                      [&](const auto& regions) { return scatter(l, regions); });
 }
 
 constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool}, {"roi_pool_backward", kFloatDtypes, run_backward}};

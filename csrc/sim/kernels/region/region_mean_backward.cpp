@@ -4,6 +4,7 @@
 // sums do not depend on threads.
 //
 // Instruction sets: up to avx2
+#include "sim/kernels/base/planes.h"
 #include "sim/kernels/region/region_taps.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -20,10 +21,8 @@ struct RegionMeanBackward {
 
   // Adds bin i, j of channel c to the plane of an image.
   void add_bin(const RegionTaps<T, S>& region, int64_t k, int64_t c, int64_t i, int64_t j, T* plane) const {
-    const atalla_operand& g = l.operand(Operand::kGradOutput);
     const BinTaps<T>&rows = region.taps[0], &columns = region.taps[1];
-    const S value =
-        l.ptr<const S>(Operand::kGradOutput)[k * g.strides[0] + c * g.strides[1] + i * g.strides[2] + j * g.strides[3]];
+    const S value = *l.at<const S>(Operand::kGradOutput, k, c, i, j);
     const T grad = convert<T>(value) / region.divisor(i, j);
     const int64_t width = l.operand(Operand::kGradInput).sizes[3];
     for (int64_t a = rows.begin(i); a < rows.end(i); ++a) {
@@ -45,60 +44,32 @@ struct RegionMeanBackward {
 
   bool run() const {
     const atalla_operand& image = l.operand(Operand::kGradInput);
-    const int64_t size = image.sizes[2] * image.sizes[3], groups = (image.sizes[1] + kChannels - 1) / kChannels;
-    Flag failed;
-    parallel_for(image.sizes[0] * groups, grain_for(size * kChannels), [&](int64_t from, int64_t to) {
+    const auto add = [&](int64_t n, int64_t first, int64_t channels, T* planes) {
       RegionTaps<T, S> region;
       region.rule = rule;
-      ScratchArray<T> planes(size * kChannels);
-      if (!planes || !region.allocate(l.operand(Operand::kGradOutput), image)) return failed.set();
-      for (int64_t task = from; task < to; ++task) {
-        const int64_t n = task / groups, first = task % groups * kChannels;
-        const int64_t channels = min_of(kChannels, image.sizes[1] - first);
-        for (int64_t i = 0; i < size * channels; ++i) planes[i] = T(0);
-        for (int64_t k = 0; k < regions.count(); ++k) {
-          if (regions.image(k) != n) continue;
-          region.find(regions, k);
-          for (int64_t c = 0; c < channels; ++c) add_region(region, k, first + c, &planes[c * size]);
-        }
-        for (int64_t c = 0; c < channels; ++c) {
-          for (int64_t y = 0; y < image.sizes[2]; ++y) {
-            S* row = l.ptr<S>(Operand::kGradInput) + n * image.strides[0] + (first + c) * image.strides[1] +
-                     y * image.strides[2];
-            store_run(&planes[c * size + y * image.sizes[3]], image.sizes[3], row, image.dtype, image.strides[3]);
-          }
-        }
+      if (!region.allocate(l.operand(Operand::kGradOutput), image)) return false;
+      for (int64_t k = 0; k < regions.count(); ++k) {
+        if (regions.image(k) != n) continue;
+        region.find(regions, k);
+        for (int64_t c = 0; c < channels; ++c) add_region(region, k, first + c, planes + c * plane_elements(image));
       }
-    });
-    return !failed;
+      return true;
+    };
+    return accumulate_planes<T>(l, Operand::kGradInput, kChannels, image.sizes[1], add);
   }
 };
 
 template <RegionKind kKind>
 atalla_status run_backward(const Launch& l) {
-  constexpr const char* kNames[] = {"roi_align_backward", "ps_roi_align_backward", "ps_roi_pool_backward"};
-  const char* name = kNames[static_cast<int>(kKind)];
   const RegionRule rule = RegionRule::read(l.desc, kKind, true);
-  atalla_status status = ATALLA_OK;
-  with_float_types(l.operand(Operand::kGradInput).dtype, [&](auto arithmetic, auto storage) {
-    using T = decltype(arithmetic);
-    using S = decltype(storage);
-    const Regions<T, S> regions{l, Operand::kRegions, static_cast<T>(rule.scale)};
-    status = regions.check(name, l.operand(Operand::kGradInput).sizes[0]);
-    if (status != ATALLA_OK || element_count(l.operand(Operand::kGradInput)) == 0) return;
-    if (!RegionMeanBackward<T, S>{l, rule, regions}.run()) status = no_memory(name);
-  });
-  return status;
+  return with_regions(
+      l, Operand::kRegions, rule.scale, Operand::kGradInput, Operand::kGradInput,
+      [&]<class T, class S>(const Regions<T, S>& regions) { return RegionMeanBackward<T, S>{l, rule, regions}.run(); });
 }
 
-template <RegionKind kKind>
-constexpr Kernel kernel(const char* name) {
-  return {name, kFloatDtypes, run_backward<kKind>};
-}
-
-constexpr Kernel kKernels[] = {kernel<RegionKind::kAlign>("roi_align_backward"),
-                               kernel<RegionKind::kSensitiveAlign>("ps_roi_align_backward"),
-                               kernel<RegionKind::kSensitivePool>("ps_roi_pool_backward")};
+constexpr Kernel kKernels[] = {{"roi_align_backward", kFloatDtypes, run_backward<RegionKind::kAlign>},
+                               {"ps_roi_align_backward", kFloatDtypes, run_backward<RegionKind::kSensitiveAlign>},
+                               {"ps_roi_pool_backward", kFloatDtypes, run_backward<RegionKind::kSensitivePool>}};
 
 }  // namespace
 

@@ -90,7 +90,7 @@ struct Histogram {
     const atalla_operand& in = l.operand(Operand::kPoints);
     const bool weighted = l.operand(Operand::kWeights).addr != 0;
     for (int64_t i = begin; i < end; ++i) {
-      const S* point = l.ptr<const S>(Operand::kPoints) + i * in.strides[0];
+      const S* point = l.at<const S>(Operand::kPoints, i);
       int64_t place = 0;
       bool inside = true;
       for (int d = 0; d < dims; ++d) {
@@ -141,14 +141,13 @@ atalla_status run_histogram(const Launch& l) {
     const atalla_operand& edges = l.operand(Operand::kEdges + d);
     fits = edges.ndim == 1 && edges.sizes[0] == out.sizes[d] + 1;
   }
-  if (!fits)
-    return set_error(ATALLA_ERR_ARGUMENT, "histogram: expected the edges of the bins of each dimension of the result");
+  if (!fits) return fail(l, ATALLA_ERR_ARGUMENT, "expected the edges of the bins of each dimension of the result");
   if (element_count(out) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_dtype(out.dtype, [&]<class S>(S) {
     if constexpr (std::is_floating_point_v<S> || kIsHalf<S>) done = Histogram<S>(l, method).run();
   });
-  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "histogram: no host memory for the counts");
+  return done ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no host memory for the counts");
 }
 
 constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram}};

@@ -46,8 +46,7 @@ atalla_status check_sorter(const Launch& l, int64_t n) {
   for (int64_t i = 0; i < count; ++i, c.next()) {
     const int64_t x = l.ptr<const int64_t>(Search::kSorter)[c.offsets[0]];
     if (x >= 0 && x < n) continue;
-    return set_error(ATALLA_ERR_FAULT_INDEX, "searchsorted: sorter index %lld is out of range for rows of %lld",
-                     static_cast<long long>(x), static_cast<long long>(n));
+    return fail(l, ATALLA_ERR_FAULT_INDEX, "sorter index {} is out of range for rows of {}", x, n);
   }
   return ATALLA_OK;
 }
@@ -56,7 +55,7 @@ atalla_status check_searchsorted(const Launch& l) {
   const atalla_operand &rows = l.operand(Search::kRows), &values = l.operand(Search::kValues);
   bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
   for (int d = 0; fits && d + 1 < rows.ndim; ++d) fits = rows.sizes[d] == values.sizes[d];
-  if (!fits) return set_error(ATALLA_ERR_ARGUMENT, "searchsorted: the rows do not go with the values");
+  if (!fits) return fail(l, ATALLA_ERR_ARGUMENT, "the rows do not go with the values");
   if (l.desc.n_operands == Search::kSorter || is_absent(l.operand(Search::kSorter))) return ATALLA_OK;
   return check_sorter(l, rows.sizes[rows.ndim - 1]);
 }
@@ -78,22 +77,17 @@ void search(const Launch& l) {
   }
   int64_t s[4] = {};
   const bool shared = dims.ndim > 0 && dims.strides[2][dims.ndim - 1] == 0 && dims.strides[3][dims.ndim - 1] == 0;
-  const int64_t length = shared ? dims.pop(s) : 1, blocks = (length + kSearchBlock - 1) / kSearchBlock;
-  parallel_for(dims.count() * blocks, grain_for(16 * length), [&](int64_t begin, int64_t end) {
-    Cursor<4> c(dims, begin / blocks);
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kSearchBlock;
-      const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
-      const S* row = l.ptr<const S>(Search::kRows) + c.offsets[2];
-      const int64_t* sorter = sorted ? nullptr : l.ptr<const int64_t>(Search::kSorter) + c.offsets[3];
-      for (int64_t i = first; i < behind; ++i) {
-        const auto value = convert<Compared<S>>(l.ptr<const S>(Search::kValues)[c.offsets[1] + i * s[1]]);
-        l.ptr<X>(Search::kOut)[c.offsets[0] + i * s[0]] =
-            static_cast<X>(bound(row, stride, sorter, sorter_stride, n, value, right));
-      }
-      if (b % blocks == blocks - 1) c.next();
+  const int64_t length = shared ? dims.pop(s) : 1;
+  const auto part = [&](const Cursor<4>& c, int64_t first, int64_t count) {
+    const S* row = l.ptr<const S>(Search::kRows) + c.offsets[2];
+    const int64_t* sorter = sorted ? nullptr : l.ptr<const int64_t>(Search::kSorter) + c.offsets[3];
+    for (int64_t i = first; i < first + count; ++i) {
+      const auto value = convert<Compared<S>>(l.ptr<const S>(Search::kValues)[c.offsets[1] + i * s[1]]);
+      l.ptr<X>(Search::kOut)[c.offsets[0] + i * s[0]] =
+          static_cast<X>(bound(row, stride, sorter, sorter_stride, n, value, right));
     }
-  });
+  };
+  for_each_part(dims, length, kSearchBlock, grain_for(16 * length), part);
 }
 
 atalla_status run_searchsorted(const Launch& l) {
@@ -135,43 +129,37 @@ bool test_elements(const Launch& l) {
   Dims<2> dims;
   for (int d = 0; d < in.ndim; ++d) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
   int64_t s[2];
-  const int64_t length = dims.pop(s), blocks = (length + kSearchBlock - 1) / kSearchBlock;
-  parallel_for(dims.count() * blocks, grain_for(8 * length), [&](int64_t begin, int64_t end) {
-    Cursor<2> c(dims, begin / blocks);
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b % blocks * kSearchBlock;
-      const int64_t behind = first + kSearchBlock < length ? first + kSearchBlock : length;
-      for (int64_t i = first; i < behind; ++i) {
-        const uint64_t key = order_key(l.ptr<const S>(Isin::kElements)[c.offsets[1] + i * s[1]]);
-        bool found = false;
-        if (count <= kFew) {
-          for (int64_t k = 0; k < count; ++k) found |= keys[k] == key;
-        } else {
-          int64_t base = 0;
-          for (int64_t size = count; size > 1;) {
-            const int64_t half = size / 2;
-            base = keys[base + half] <= key ? base + half : base;
-            size -= half;
-          }
-          found = keys[base] == key;
+  const int64_t length = dims.pop(s);
+  const auto part = [&](const Cursor<2>& c, int64_t first, int64_t elements) {
+    for (int64_t i = first; i < first + elements; ++i) {
+      const uint64_t key = order_key(l.ptr<const S>(Isin::kElements)[c.offsets[1] + i * s[1]]);
+      bool found = false;
+      if (count <= kFew) {
+        for (int64_t k = 0; k < count; ++k) found |= keys[k] == key;
+      } else {
+        int64_t base = 0;
+        for (int64_t size = count; size > 1;) {
+          const int64_t half = size / 2;
+          base = keys[base + half] <= key ? base + half : base;
+          size -= half;
         }
-        l.ptr<uint8_t>(Isin::kOut)[c.offsets[0] + i * s[0]] = static_cast<uint8_t>(found != invert);
+        found = keys[base] == key;
       }
-      if (b % blocks == blocks - 1) c.next();
+      l.ptr<uint8_t>(Isin::kOut)[c.offsets[0] + i * s[0]] = static_cast<uint8_t>(found != invert);
     }
-  });
+  };
+  for_each_part(dims, length, kSearchBlock, grain_for(8 * length), part);
   return true;
 }
 
 atalla_status run_isin(const Launch& l) {
-  if (l.operand(Isin::kList).ndim > 1)
-    return set_error(ATALLA_ERR_ARGUMENT, "isin: the list has more than one dimension");
+  if (l.operand(Isin::kList).ndim > 1) return fail(l, ATALLA_ERR_ARGUMENT, "the list has more than one dimension");
   if (element_count(l.operand(Isin::kList)) >= kMaxSortLength)
-    return set_error(ATALLA_ERR_UNSUPPORTED, "isin: too long a list");
+    return fail(l, ATALLA_ERR_UNSUPPORTED, "too long a list");
   if (element_count(l.operand(Isin::kOut)) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_sortable(l.operand(Isin::kElements).dtype, [&]<class S>(S) { done = test_elements<S>(l); });
-  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "isin: no host memory for the list");
+  return done ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no host memory for the list");
 }
 
 constexpr Kernel kKernels[] = {

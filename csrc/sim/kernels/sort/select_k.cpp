@@ -26,7 +26,6 @@ struct ByKeyThenPosition {
 };
 
 struct TopK {
-  static constexpr const char* kName = "topk";
   int64_t k;
   bool descending, sorted, stable;
 
@@ -73,7 +72,6 @@ struct TopK {
 };
 
 struct KthValue {
-  static constexpr const char* kName = "kthvalue";
   int64_t k;  // from 0 on
   bool stable;
   bool descending = false;
@@ -116,7 +114,6 @@ struct KthValue {
 };
 
 struct Median {
-  static constexpr const char* kName = "median";
   bool ignore_nan, has_nan;
   uint64_t nan_key;
   bool descending = false;
@@ -144,7 +141,6 @@ struct Median {
 };
 
 struct Mode {
-  static constexpr const char* kName = "mode";
   bool has_nan;
   uint64_t nan_key;
   bool stable;
@@ -174,13 +170,9 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
   using E = Entry<S>;
   const Rows rows(l, dim);
   const int64_t n = rows.size;
-  bool memory = true;
-  parallel_for(rows.dims.count(), grain_for(4 * n), [&](int64_t begin, int64_t end) {
+  return parallel_try(rows.dims.count(), grain_for(4 * n), [&](int64_t begin, int64_t end) {
     E* e = scratch<E>(ScratchSlot::SortA, n + 1);
-    if (e == nullptr) {
-      __atomic_store_n(&memory, false, __ATOMIC_RELAXED);
-      return;
-    }
+    if (e == nullptr) return false;
     Cursor<3> c(rows.dims, begin);
     for (int64_t r = begin; r < end; ++r, c.next()) {
       const S* in = l.ptr<const S>(Operand::kInput) + c.offsets[2];
@@ -199,54 +191,52 @@ bool select_rows(const Launch& l, const Way& way, int64_t dim, int64_t count) {
         for (int64_t i = 0; i < count; ++i) v[i * rows.values_stride] = in[e[i].index() * rows.in_stride];
       }
     }
+    return true;
   });
-  return memory;
 }
 
 // `make`: the way of a row, given the row's length and a value of the DRAM type.
 template <class Make>
-atalla_status run_selection(const char* name, const Launch& l, int64_t dim, int64_t count, Make&& make) {
-  ATALLA_CHECK(check_rows(name, l, dim));
+atalla_status run_selection(const Launch& l, int64_t dim, int64_t count, Make&& make) {
+  ATALLA_CHECK(check_rows(l, dim));
   if (element_count(l.operand(Operand::kInput)) == 0 || count == 0) return ATALLA_OK;
   for (const int i : {Operand::kValues, Operand::kIndices}) {
     if (l.data[i] != nullptr && l.data[i] == l.data[Operand::kInput]) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: the result cannot be written over the input", name);
+      return fail(l, ATALLA_ERR_ARGUMENT, "the result cannot be written over the input");
     }
   }
   bool done = false;
   dispatch_sortable(l.operand(Operand::kInput).dtype,
                     [&](auto tag) { done = select_rows<decltype(tag)>(l, make(tag), dim, count); });
-  return done ? ATALLA_OK : no_memory_for_keys(name);
+  return done ? ATALLA_OK : no_memory_for_keys(l);
 }
 
-atalla_status check_k(const char* name, const Launch& l, int64_t dim, int64_t k, int64_t least) {
+atalla_status check_k(const Launch& l, int64_t dim, int64_t k, int64_t least) {
   const int64_t length = size_along(l.operand(Operand::kInput), dim);
   if (k >= least && k <= length) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: k is %lld, of rows of %lld elements", name, static_cast<long long>(k),
-                   static_cast<long long>(length));
+  return fail(l, ATALLA_ERR_ARGUMENT, "k is {}, of rows of {} elements", k, length);
 }
 
 atalla_status run_topk(const Launch& l) {
   const TopkParameters p = TopkParameters::read(l.desc);
-  ATALLA_CHECK(check_k("topk", l, p.dim, p.k, 0));
-  return run_selection("topk", l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted, p.stable}; });
+  ATALLA_CHECK(check_k(l, p.dim, p.k, 0));
+  return run_selection(l, p.dim, p.k, [&](auto) { return TopK{p.k, p.largest, p.sorted, p.stable}; });
 }
 
 atalla_status run_kthvalue(const Launch& l) {
   const KthvalueParameters p = KthvalueParameters::read(l.desc);
-  ATALLA_CHECK(check_k("kthvalue", l, p.dim, p.k, 1));
-  return run_selection("kthvalue", l, p.dim, 1, [&](auto) { return KthValue{p.k - 1, p.stable}; });
+  ATALLA_CHECK(check_k(l, p.dim, p.k, 1));
+  return run_selection(l, p.dim, 1, [&](auto) { return KthValue{p.k - 1, p.stable}; });
 }
 
 atalla_status run_median(const Launch& l) {
   const MedianParameters p = MedianParameters::read(l.desc);
-  return run_selection("median", l, p.dim, 1,
-                       [&]<class S>(S) { return Median{p.ignore_nan, kHasNaN<S>, kLastKey<S>}; });
+  return run_selection(l, p.dim, 1, [&]<class S>(S) { return Median{p.ignore_nan, kHasNaN<S>, kLastKey<S>}; });
 }
 
 atalla_status run_mode(const Launch& l) {
   const ModeParameters p = ModeParameters::read(l.desc);
-  return run_selection("mode", l, p.dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>, p.stable}; });
+  return run_selection(l, p.dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>, p.stable}; });
 }
 
 constexpr Kernel kKernels[] = {

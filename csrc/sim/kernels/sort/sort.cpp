@@ -57,30 +57,25 @@ struct SortRows {
   bool run() const {
     const int64_t n = rows.size, count = rows.dims.count();
     const bool long_rows = n >= kParallelLength;
-    bool memory = true;
-    auto some = [&](int64_t begin, int64_t end) {
+    const auto some = [&](int64_t begin, int64_t end) {
       E* e = scratch<E>(ScratchSlot::SortA, n);
       E* spare = scratch<E>(ScratchSlot::SortB, n);
-      if (e == nullptr || spare == nullptr) {
-        __atomic_store_n(&memory, false, __ATOMIC_RELAXED);
-        return;
-      }
+      if (e == nullptr || spare == nullptr) return false;
       Cursor<3> c(rows.dims, begin);
       for (int64_t i = begin; i < end; ++i, c.next()) row(c, e, spare);
+      return true;
     };
-    if (long_rows) some(0, count);
-    else parallel_for(count, grain_for(8 * n), some);
-    return memory;
+    return long_rows ? some(0, count) : parallel_try(count, grain_for(8 * n), some);
   }
 };
 
 atalla_status run_sort(const Launch& l) {
   const SortParameters p = SortParameters::read(l.desc);
-  ATALLA_CHECK(check_rows("sort", l, p.dim));
+  ATALLA_CHECK(check_rows(l, p.dim));
   if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
   bool done = false;
   dispatch_sortable(l.operand(Operand::kInput).dtype, [&](auto tag) { done = SortRows<decltype(tag)>(l, p).run(); });
-  return done ? ATALLA_OK : no_memory_for_keys("sort");
+  return done ? ATALLA_OK : no_memory_for_keys(l);
 }
 
 // Merges runs of positions; rows compare by their keys, element by element.
@@ -116,13 +111,11 @@ void order_rows(const S* x, int64_t row_stride, int64_t stride, int64_t n, int64
 }
 
 atalla_status run_sort_rows(const Launch& l) {
-  const char* name = "sort_rows";
   const atalla_operand &out = l.operand(SortRowsOperands::kOrder), &in = l.operand(SortRowsOperands::kInput);
   if (element_count(out) == 0) return ATALLA_OK;
   int64_t* spare = scratch<int64_t>(ScratchSlot::SortA, out.sizes[0]);
-  if (spare == nullptr) return no_memory_for_keys(name);
-  dispatch_sortable(in.dtype, [&](auto tag) {
-    using S = decltype(tag);
+  if (spare == nullptr) return no_memory_for_keys(l);
+  dispatch_sortable(in.dtype, [&]<class S>(S) {
     order_rows(l.ptr<const S>(SortRowsOperands::kInput), in.strides[0], in.strides[1], in.sizes[0], in.sizes[1],
                l.ptr<int64_t>(SortRowsOperands::kOrder), spare);
   });

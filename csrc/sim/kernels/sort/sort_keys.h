@@ -13,7 +13,7 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-constexpr uint64_t kSortableDtypes = kFloatDtypes | kIntegerDtypes;
+constexpr uint64_t kSortableDtypes = kRealDtypes;
 constexpr int64_t kMaxSortLength = int64_t{1} << 32;
 
 template <class S>
@@ -126,18 +126,17 @@ struct Rows {
 };
 
 // That rows along a dimension are not too long, of a kernel with operands values, indices, input.
-inline atalla_status check_rows(const char* name, const Launch& l, int64_t along) {
+inline atalla_status check_rows(const Launch& l, int64_t along) {
   const atalla_operand& in = l.operand(SortOperands::kInput);
   const int dim = static_cast<int>(along);
   if (in.ndim > 0 && in.sizes[dim] >= kMaxSortLength) {
-    return set_error(ATALLA_ERR_UNSUPPORTED, "%s: a row of %lld elements, at most 2^32 - 1 are supported", name,
-                     static_cast<long long>(in.sizes[dim]));
+    return fail(l, ATALLA_ERR_UNSUPPORTED, "a row of {} elements, at most 2^32 - 1 are supported", in.sizes[dim]);
   }
   return ATALLA_OK;
 }
 
-inline atalla_status no_memory_for_keys(const char* name) {
-  return set_error(ATALLA_ERR_SYSTEM, "%s: no host memory for the keys", name);
+inline atalla_status no_memory_for_keys(const Launch& l) {
+  return fail(l, ATALLA_ERR_SYSTEM, "no host memory for the keys");
 }
 
 }  // namespace

@@ -109,60 +109,56 @@ void write_runs(const Launch& l) {
 }
 
 // An operand of I64 numbers, contiguous and of the given length (-1: any).
-atalla_status check_numbers(const char* name, const Launch& l, int i, int64_t length, bool optional) {
+atalla_status check_numbers(const Launch& l, int i, int64_t length, bool optional) {
   const atalla_operand& o = l.operand(i);
   if (optional && is_absent(o)) return ATALLA_OK;
   if (is_contiguous(o) && (length < 0 || element_count(o) == length)) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is not contiguous, or of the wrong length", name, i);
+  return fail(l, ATALLA_ERR_ARGUMENT, "operand {} is not contiguous, or of the wrong length", i);
 }
 
-atalla_status check_sequence(const char* name, const Launch& l, int in) {
+atalla_status check_sequence(const Launch& l, int in) {
   const atalla_operand& o = l.operand(in);
   if ((o.ndim == 1 || o.ndim == 2) && o.sizes[0] > 0) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "%s: expected elements [n] or rows [n, k], and at least one", name);
+  return fail(l, ATALLA_ERR_ARGUMENT, "expected elements [n] or rows [n, k], and at least one");
 }
 
-atalla_status check_order(const char* name, const Launch& l, int i, int64_t n) {
+atalla_status check_order(const Launch& l, int i, int64_t n) {
   if (i >= l.desc.n_operands || is_absent(l.operand(i))) return ATALLA_OK;
-  ATALLA_CHECK(check_numbers(name, l, i, n, false));
+  ATALLA_CHECK(check_numbers(l, i, n, false));
   for (int64_t k = 0; k < n; ++k) {
     const int64_t x = l.ptr<const int64_t>(i)[k];
     if (x >= 0 && x < n) continue;
-    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: position %lld is out of range for %lld rows", name,
-                     static_cast<long long>(x), static_cast<long long>(n));
+    return fail(l, ATALLA_ERR_FAULT_INDEX, "position {} is out of range for {} rows", x, n);
   }
   return ATALLA_OK;
 }
 
 atalla_status run_count(const Launch& l) {
-  const char* name = "unique.count";
-  ATALLA_CHECK(check_sequence(name, l, Count::kInput));
+  ATALLA_CHECK(check_sequence(l, Count::kInput));
   const int64_t n = l.operand(Count::kInput).sizes[0];
-  ATALLA_CHECK(check_order(name, l, Count::kOrder, n));
+  ATALLA_CHECK(check_order(l, Count::kOrder, n));
   bool done = false;
   dispatch_sortable(l.operand(Count::kInput).dtype, [&]<class S>(S) { done = count_runs<S>(l); });
-  return done ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "%s: no host memory", name);
+  return done ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no host memory");
 }
 
 atalla_status run_write(const Launch& l) {
-  const char* name = "unique.write";
-  ATALLA_CHECK(check_sequence(name, l, Write::kInput));
+  ATALLA_CHECK(check_sequence(l, Write::kInput));
   const int64_t n = l.operand(Write::kInput).sizes[0],
                 width = l.operand(Write::kInput).ndim == 2 ? l.operand(Write::kInput).sizes[1] : 1;
-  ATALLA_CHECK(check_numbers(name, l, Write::kRanks, n, false));
-  ATALLA_CHECK(check_numbers(name, l, Write::kInverse, n, true));
+  ATALLA_CHECK(check_numbers(l, Write::kRanks, n, false));
+  ATALLA_CHECK(check_numbers(l, Write::kInverse, n, true));
   const int64_t* ranks = l.ptr<const int64_t>(Write::kRanks);
   const int64_t total = ranks[n - 1] + 1;
   for (int64_t i = 0; i < n; ++i) {
     if (ranks[i] == (i > 0 ? ranks[i - 1] : 0) || (i > 0 && ranks[i] == ranks[i - 1] + 1)) continue;
-    return set_error(ATALLA_ERR_FAULT_INDEX, "%s: the ranks are not those of unique.count", name);
+    return fail(l, ATALLA_ERR_FAULT_INDEX, "the ranks are not those of unique.count");
   }
-  ATALLA_CHECK(check_numbers(name, l, Write::kCounts, total, true));
-  ATALLA_CHECK(check_order(name, l, Write::kOrder, n));
+  ATALLA_CHECK(check_numbers(l, Write::kCounts, total, true));
+  ATALLA_CHECK(check_order(l, Write::kOrder, n));
   if (!is_absent(l.operand(Write::kValues))) {
     if (!is_contiguous(l.operand(Write::kValues)) || element_count(l.operand(Write::kValues)) != total * width) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: the values are not contiguous, or not %lld of them", name,
-                       static_cast<long long>(total * width));
+      return fail(l, ATALLA_ERR_ARGUMENT, "the values are not contiguous, or not {} of them", total * width);
     }
   }
   dispatch_sortable(l.operand(Write::kInput).dtype, [&]<class S>(S) { write_runs<S>(l); });

@@ -327,8 +327,8 @@ const char* check_values(const TileProgram& program, TileStep& step, int64_t num
 atalla_status TileProgram::check_step(TileStep& step, int64_t number) {
   const char* wrong = check_values(*this, step, number);
   if (wrong == nullptr) return ATALLA_OK;
-  return set_error(ATALLA_ERR_ARGUMENT, "tile_program: step %lld (%s) is malformed: %s", static_cast<long long>(number),
-                   kTileSteps[static_cast<size_t>(step.op)].name, wrong);
+  return fail(launch_, ATALLA_ERR_ARGUMENT, "step {} ({}) is malformed: {}", number,
+              kTileSteps[static_cast<size_t>(step.op)].name, wrong);
 }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -16,11 +16,6 @@ constexpr int64_t kValueWords = sizeof(TileValueWords) / sizeof(int64_t);
 constexpr int64_t kArgumentWords = sizeof(TileArgumentWords) / sizeof(int64_t);
 constexpr int kMostDepth = 64;  // of bodies in bodies
 
-atalla_status bad(const char* what, int64_t value) {
-  return set_error(ATALLA_ERR_ARGUMENT, "tile_program: the program is malformed: %s (%lld)", what,
-                   static_cast<long long>(value));
-}
-
 }  // namespace
 
 TileProgram::~TileProgram() {
@@ -30,14 +25,15 @@ TileProgram::~TileProgram() {
 
 // Words: the header; the texts, the first of which is the name; the values; the arguments; of each step its operation
 // and number of words, and the words.
-atalla_status TileProgram::decode(const Launch& launch, int index) {
-  const atalla_operand& operand = launch.operand(index);
+atalla_status TileProgram::decode() {
+  const int index = launch_.desc.n_operands - 1;
+  const atalla_operand& operand = launch_.operand(index);
   const int64_t count = operand.ndim == 1 ? operand.sizes[0] : 0;
-  if (operand.dtype != ATALLA_I64 || operand.ndim != 1 || launch.data[index] == nullptr || count < kHeader ||
+  if (operand.dtype != ATALLA_I64 || operand.ndim != 1 || launch_.data[index] == nullptr || count < kHeader ||
       (operand.strides[0] != 1 && count > 1)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "tile_program: the last operand is not a program: I64, one dimension");
+    return fail(launch_, ATALLA_ERR_ARGUMENT, "the last operand is not a program: I64, one dimension");
   }
-  const int64_t* words = launch.ptr<const int64_t>(index);
+  const int64_t* words = launch_.ptr<const int64_t>(index);
   const auto& header = *reinterpret_cast<const TileHeaderWords*>(words);
   if (header.mark != kTileProgramMark) return bad("it does not begin with the mark of a tile program", header.mark);
   if (header.version < 1 || header.version > kTileProgramVersion) return bad("version", header.version);
@@ -54,14 +50,14 @@ atalla_status TileProgram::decode(const Launch& launch, int index) {
   std::strncpy(name_, texts_, sizeof name_ - 1);
   int64_t at = kHeader + text_words;
   ATALLA_CHECK(decode_values(words, count, &at));
-  ATALLA_CHECK(decode_arguments(launch, words, count, &at));
+  ATALLA_CHECK(decode_arguments(words, count, &at));
   return decode_steps(words, count, at);
 }
 
 atalla_status TileProgram::decode_values(const int64_t* words, int64_t count, int64_t* at) {
   if (n_values_ > (count - *at) / kValueWords) return bad("it ends in the values", n_values_);
   values_ = static_cast<TileValue*>(std::malloc(static_cast<size_t>(n_values_ + 1) * sizeof(TileValue)));
-  if (values_ == nullptr) return no_memory("tile_program");
+  if (values_ == nullptr) return no_memory(launch_);
   for (int64_t i = 0; i < n_values_; ++i, *at += kValueWords) {
     const auto& value = *reinterpret_cast<const TileValueWords*>(words + *at);
     const int64_t dtype = value.type & 255, elements = value.type >> 8, offset = value.place;
@@ -77,18 +73,18 @@ atalla_status TileProgram::decode_values(const int64_t* words, int64_t count, in
   return ATALLA_OK;
 }
 
-atalla_status TileProgram::decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at) {
+atalla_status TileProgram::decode_arguments(const int64_t* words, int64_t count, int64_t* at) {
   if (n_arguments_ < 0 || n_arguments_ > (count - *at) / kArgumentWords)
     return bad("it ends in the arguments", n_arguments_);
-  const int operands = launch.desc.n_operands - 1;
+  const int operands = launch_.desc.n_operands - 1;
   for (int i = 0; i < operands; ++i) {
-    const atalla_operand& o = launch.operand(i);
+    const atalla_operand& o = launch_.operand(i);
     addresses_[i] = o.addr;
     const uint64_t bytes = static_cast<uint64_t>(element_count(o)) * dtype_size(o.dtype);
-    if (launch.data[i] == nullptr || bytes == 0) continue;
-    if (!is_contiguous(o)) return set_error(ATALLA_ERR_ARGUMENT, "tile_program: operand %d is not contiguous", i);
-    memories_[n_memories_++] = {o.addr, o.addr + bytes, static_cast<unsigned char*>(launch.data[i]),
-                                i < launch.desc.n_outputs};
+    if (launch_.data[i] == nullptr || bytes == 0) continue;
+    if (!is_contiguous(o)) return fail(launch_, ATALLA_ERR_ARGUMENT, "operand {} is not contiguous", i);
+    memories_[n_memories_++] = {o.addr, o.addr + bytes, static_cast<unsigned char*>(launch_.data[i]),
+                                i < launch_.desc.n_outputs};
   }
   arguments_ = reinterpret_cast<const TileArgumentWords*>(words + *at);
   for (int64_t i = 0; i < n_arguments_; ++i, *at += kArgumentWords) {
@@ -112,7 +108,7 @@ void TileProgram::set_arguments(unsigned char* memory) const {
 
 atalla_status TileProgram::decode_steps(const int64_t* words, int64_t count, int64_t at) {
   steps_ = static_cast<TileStep*>(std::malloc(static_cast<size_t>(n_steps_ + 1) * sizeof(TileStep)));
-  if (steps_ == nullptr) return no_memory("tile_program");
+  if (steps_ == nullptr) return no_memory(launch_);
   for (int64_t i = 0; i < n_steps_; ++i) {
     if (at >= count) return bad("it ends before step", i);
     const int64_t op = words[at] & 0xffff, n = words[at] >> 16;

@@ -23,7 +23,7 @@ struct Grid {
 atalla_status run_range(const TileProgram& program, const Grid& grid, int64_t begin, int64_t end) {
   ScratchArray<unsigned char> memory(program.bytes());
   ScratchArray<int64_t> lasts(program.step_count());
-  if (!memory || !lasts) return no_memory("tile_program");
+  if (!memory || !lasts) return no_memory(program.launch());
   std::memset(lasts.get(), 0, static_cast<size_t>(program.step_count()) * sizeof(int64_t));
   program.set_arguments(memory.get());
   for (int64_t i = begin; i < end; ++i) {
@@ -38,21 +38,18 @@ atalla_status run_range(const TileProgram& program, const Grid& grid, int64_t be
 
 atalla_status run(const Launch& launch) {
   if (launch.desc.n_operands < 1 || launch.desc.n_outputs >= launch.desc.n_operands) {
-    return set_error(ATALLA_ERR_ARGUMENT,
-                     "tile_program: %d outputs of %d operands, expected outputs, inputs and a program",
-                     int{launch.desc.n_outputs}, int{launch.desc.n_operands});
+    return fail(launch, ATALLA_ERR_ARGUMENT, "{} outputs of {} operands, expected outputs, inputs and a program",
+                launch.desc.n_outputs, launch.desc.n_operands);
   }
   const TileProgramParameters p = TileProgramParameters::read(launch.desc);
   Grid grid{{p.grid[0], p.grid[1], p.grid[2]}, 1};
   for (const int64_t size : grid.sizes) {
     if (size < 0 || size > INT32_MAX || (size > 0 && grid.count > kMostInstances / size))
-      return set_error(ATALLA_ERR_ARGUMENT, "tile_program: a grid of %lld x %lld x %lld instances",
-                       static_cast<long long>(p.grid[0]), static_cast<long long>(p.grid[1]),
-                       static_cast<long long>(p.grid[2]));
+      return fail(launch, ATALLA_ERR_ARGUMENT, "a grid of {} x {} x {} instances", p.grid[0], p.grid[1], p.grid[2]);
     grid.count *= size;
   }
-  TileProgram program;
-  ATALLA_CHECK(program.decode(launch, launch.desc.n_operands - 1));
+  TileProgram program(launch);
+  ATALLA_CHECK(program.decode());
   if (grid.count == 0) return ATALLA_OK;
   if (program.is_sequential()) return run_range(program, grid, 0, grid.count);
   // The fault of the first instance that has one is told, whatever the number of threads.
@@ -63,7 +60,7 @@ atalla_status run(const Launch& launch) {
     char text[512];
   };
   ScratchArray<Part> parts(kMostParts);
-  if (!parts) return no_memory("tile_program");
+  if (!parts) return no_memory(launch);
   for (int i = 0; i < kMostParts; ++i) parts[i].status = ATALLA_OK;
   parallel_for(grid.count, grain, [&](int64_t begin, int64_t end) {
     for (; begin < end; begin += grain) {

@@ -54,13 +54,15 @@ struct TileMemory {
 
 class TileProgram {
  public:
-  TileProgram() = default;
+  explicit TileProgram(const Launch& launch) : launch_(launch) {}
   TileProgram(const TileProgram&) = delete;
   TileProgram& operator=(const TileProgram&) = delete;
   ~TileProgram();
 
-  // Reads the program that operand `index` of the launch holds.
-  atalla_status decode(const Launch& launch, int index);
+  // Reads the program that the last operand of the launch holds.
+  atalla_status decode();
+
+  const Launch& launch() const { return launch_; }
 
   const TileValue& value(int64_t id) const { return values_[id]; }
   int64_t value_count() const { return n_values_; }
@@ -84,8 +86,11 @@ class TileProgram {
   void set_arguments(unsigned char* memory) const;
 
  private:
+  atalla_status bad(const char* what, int64_t value) const {
+    return fail(launch_, ATALLA_ERR_ARGUMENT, "the program is malformed: {} ({})", what, value);
+  }
   atalla_status decode_values(const int64_t* words, int64_t count, int64_t* at);
-  atalla_status decode_arguments(const Launch& launch, const int64_t* words, int64_t count, int64_t* at);
+  atalla_status decode_arguments(const int64_t* words, int64_t count, int64_t* at);
   atalla_status decode_steps(const int64_t* words, int64_t count, int64_t at);
   bool fits(const TileWord& word, int64_t number) const;
   const TileWord* misfit(const TileStep& step, const TileWord* words, int n_words, int64_t* at) const;
@@ -97,6 +102,7 @@ class TileProgram {
   bool counts_up(const TileStep& step) const;
   bool is_value(int64_t id) const { return id >= 0 && id < n_values_; }
 
+  const Launch& launch_;
   TileValue* values_ = nullptr;
   TileStep* steps_ = nullptr;
   int64_t n_values_ = 0, n_steps_ = 0, bytes_ = 0, n_arguments_ = 0, n_texts_ = 0;

@@ -395,7 +395,7 @@ bool TileInstance::run_dot(const TileStep& step) {
     const auto batch = [&](int64_t id, int64_t elements) { return at<char>(id) + i * elements * size; };
     if (dot(batch(w.out(), m * n), batch(w.a(), m * k), batch(w.b(), k * n), batch(w.addend(), m * n), m, n, k))
       continue;
-    status = no_memory("tile_program");
+    status = no_memory(program.launch());
     return false;
   }
   return true;

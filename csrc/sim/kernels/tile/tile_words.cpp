@@ -70,23 +70,22 @@ bool TileProgram::has_words(const TileStep& step) const {
 // Sets where the bodies end as well: their lengths are the last words.
 atalla_status TileProgram::check_words(TileStep& step, int64_t number) const {
   const TileStepKind& kind = kTileSteps[static_cast<size_t>(step.op)];
-  const auto where = static_cast<long long>(number);
   int64_t at = 0;
   const TileWord* wrong = misfit(step, kind.words, kind.n_words, &at);
   for (int k = 0; k < kind.n_forms && wrong == nullptr && at < step.n_words; ++k)
     if (step.n_words - at == kind.forms[k].n_words)
       wrong = misfit(step, kind.forms[k].words, kind.forms[k].n_words, &at);
   if (wrong != nullptr && at < step.n_words)
-    return set_error(ATALLA_ERR_ARGUMENT, "tile_program: step %lld (%s) is malformed: %s is %lld, expected %s", where,
-                     kind.name, wrong->name, static_cast<long long>(step.words[at]), expected(wrong->kind));
+    return fail(launch_, ATALLA_ERR_ARGUMENT, "step {} ({}) is malformed: {} is {}, expected {}", number, kind.name,
+                wrong->name, step.words[at], expected(wrong->kind));
   if (wrong != nullptr || step.n_words - at != kind.bodies)
-    return set_error(ATALLA_ERR_ARGUMENT, "tile_program: step %lld (%s) is malformed: it has %d words", where,
-                     kind.name, static_cast<int>(step.n_words));
+    return fail(launch_, ATALLA_ERR_ARGUMENT, "step {} ({}) is malformed: it has {} words", number, kind.name,
+                step.n_words);
   for (; at < step.n_words; ++at) {
     const int64_t length = step.words[at];
     if (length < 0 || length > n_steps_ - step.end)
-      return set_error(ATALLA_ERR_ARGUMENT, "tile_program: step %lld (%s) is malformed: a body of %lld steps", where,
-                       kind.name, static_cast<long long>(length));
+      return fail(launch_, ATALLA_ERR_ARGUMENT, "step {} ({}) is malformed: a body of {} steps", number, kind.name,
+                  length);
     step.middle = step.end;
     step.end += static_cast<int32_t>(length);
   }

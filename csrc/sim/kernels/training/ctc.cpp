@@ -13,8 +13,7 @@ namespace {
 template <class T>
 void run_sample(const CtcShape& shape, int64_t b) {
   const Launch& l = shape.l;
-  const atalla_operand &x = l.operand(Ctc::kLogProbabilities), &alpha_operand = l.operand(Ctc::kAlpha),
-                       &out = l.operand(Ctc::kLoss);
+  const atalla_operand &x = l.operand(Ctc::kLogProbabilities), &out = l.operand(Ctc::kLoss);
   const int64_t steps = shape.length(Ctc::kInputLengths, b), target = shape.length(Ctc::kTargetLengths, b);
   const int64_t used = 2 * target + 1, begin = shape.begin(b);
   const T none = -INFINITY;
@@ -23,7 +22,7 @@ void run_sample(const CtcShape& shape, int64_t b) {
     return element_of<T>(l.data[Ctc::kLogProbabilities], x.dtype,
                          t * x.strides[0] + b * x.strides[1] + symbol(s) * x.strides[2]);
   };
-  T* alpha = l.ptr<T>(Ctc::kAlpha) + b * alpha_operand.strides[0];  // rows of `states`, contiguous
+  T* alpha = l.at<T>(Ctc::kAlpha, b);  // rows of `states`, contiguous
   for (int64_t i = 0; i < shape.time * shape.states; ++i) alpha[i] = none;
   double likelihood = 0;
   if (steps == 0) {
@@ -48,7 +47,7 @@ void run_sample(const CtcShape& shape, int64_t b) {
 
 atalla_status run(const Launch& l) {
   const CtcShape shape(l);
-  ATALLA_CHECK(check_labels("ctc_loss", shape));
+  ATALLA_CHECK(check_labels(shape));
   parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       if (l.desc.compute_dtype == ATALLA_F64) run_sample<double>(shape, b);

@@ -51,36 +51,32 @@ T log_sum(T a, T b, T c) {
 }
 
 // Lengths within the operands, labels and the blank within the classes.
-inline atalla_status check_labels(const char* name, const CtcShape& shape) {
+inline atalla_status check_labels(const CtcShape& shape) {
   const Launch& l = shape.l;
   const atalla_operand& targets = l.operand(Ctc::kTargets);
   if (targets.ndim < 1 || targets.ndim > 2) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets have %d dimensions, expected 1 or 2", name, int{targets.ndim});
+    return fail(l, ATALLA_ERR_ARGUMENT, "targets have {} dimensions, expected 1 or 2", targets.ndim);
   }
   if (shape.batch > 0 && (shape.blank < 0 || shape.blank >= shape.classes)) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: the blank %lld is none of %lld classes", name,
-                     static_cast<long long>(shape.blank), static_cast<long long>(shape.classes));
+    return fail(l, ATALLA_ERR_ARGUMENT, "the blank {} is none of {} classes", shape.blank, shape.classes);
   }
   if (!shape.joined && targets.sizes[0] != shape.batch) {
-    return set_error(ATALLA_ERR_ARGUMENT, "%s: targets of %lld samples, expected %lld", name,
-                     static_cast<long long>(targets.sizes[0]), static_cast<long long>(shape.batch));
+    return fail(l, ATALLA_ERR_ARGUMENT, "targets of {} samples, expected {}", targets.sizes[0], shape.batch);
   }
   int64_t total = 0;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t steps = shape.length(Ctc::kInputLengths, b), target = shape.length(Ctc::kTargetLengths, b);
     if (steps < 0 || steps > shape.time || target < 0 || 2 * target + 1 > shape.states ||
         (!shape.joined && target > targets.sizes[1])) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: sample %lld has lengths %lld and %lld, at most %lld and %lld", name,
-                       static_cast<long long>(b), static_cast<long long>(steps), static_cast<long long>(target),
-                       static_cast<long long>(shape.time), static_cast<long long>(shape.states / 2));
+      return fail(l, ATALLA_ERR_ARGUMENT, "sample {} has lengths {} and {}, at most {} and {}", b, steps, target,
+                  shape.time, shape.states / 2);
     }
     total += target;
-    if (shape.joined && total > targets.sizes[0]) return set_error(ATALLA_ERR_ARGUMENT, "%s: too few labels", name);
+    if (shape.joined && total > targets.sizes[0]) return fail(l, ATALLA_ERR_ARGUMENT, "too few labels");
     for (int64_t u = 0; u < target; ++u) {
       const int64_t label = shape.label(shape.begin(b), 2 * u + 1);
       if (label >= 0 && label < shape.classes) continue;
-      return set_error(ATALLA_ERR_FAULT_INDEX, "%s: label %lld is out of bounds for %lld classes", name,
-                       static_cast<long long>(label), static_cast<long long>(shape.classes));
+      return fail(l, ATALLA_ERR_FAULT_INDEX, "label {} is out of bounds for {} classes", label, shape.classes);
     }
   }
   return ATALLA_OK;

@@ -23,14 +23,8 @@ struct Sample {
     used = 2 * target + 1, begin = s.begin(b);
   }
   int64_t symbol(int64_t s) const { return s % 2 == 0 ? shape.blank : shape.label(begin, s); }
-  T log_probability(int64_t t, int64_t c) const {
-    const atalla_operand& x = shape.l.operand(Backward::kLogProbabilities);
-    return shape.l.ptr<const T>(Backward::kLogProbabilities)[t * x.strides[0] + b * x.strides[1] + c * x.strides[2]];
-  }
-  T& gradient(int64_t t, int64_t c) const {
-    const atalla_operand& g = shape.l.operand(Backward::kGradInput);
-    return shape.l.ptr<T>(Backward::kGradInput)[t * g.strides[0] + b * g.strides[1] + c * g.strides[2]];
-  }
+  T log_probability(int64_t t, int64_t c) const { return *shape.l.at<const T>(Backward::kLogProbabilities, t, b, c); }
+  T& gradient(int64_t t, int64_t c) const { return *shape.l.at<T>(Backward::kGradInput, t, b, c); }
   T one(int operand) const {
     const atalla_operand& o = shape.l.operand(operand);
     return element_of<T>(shape.l.data[operand], o.dtype, b * o.strides[0]);
@@ -71,19 +65,18 @@ struct Sample {
 template <class T>
 atalla_status run_typed(const CtcShape& shape) {
   const bool zero_infinity = CtcLossBackwardParameters::read(shape.l.desc).zero_infinity;
-  bool ok = true;
-  parallel_for(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
+  const bool ok = parallel_try(shape.batch, grain_for(shape.time * shape.states * 16), [&](int64_t begin, int64_t end) {
     ScratchArray<T> beta(2 * shape.states), joint(shape.classes);
-    if (!beta || !joint) return __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+    if (!beta || !joint) return false;
     for (int64_t b = begin; b < end; ++b) Sample<T>(shape, b).run(zero_infinity, beta.get(), joint.get());
+    return true;
   });
-  return ok ? ATALLA_OK : set_error(ATALLA_ERR_SYSTEM, "ctc_loss_backward: no memory for two rows of states");
+  return ok ? ATALLA_OK : fail(shape.l, ATALLA_ERR_SYSTEM, "no memory for two rows of states");
 }
 
 atalla_status run(const Launch& l) {
-  const char* name = "ctc_loss_backward";
   const CtcShape shape(l);
-  ATALLA_CHECK(check_labels(name, shape));
+  ATALLA_CHECK(check_labels(shape));
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
 }
 

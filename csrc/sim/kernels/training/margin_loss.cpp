@@ -46,14 +46,14 @@ atalla_status reduce_rows(const Launch& l, int64_t rows, int64_t row_work, LossR
 
 template <class T>
 atalla_status multi_margin(const Launch& l) {
-  const atalla_operand &x = l.operand(Margin::kInput), &target = l.operand(Margin::kTarget);
+  const atalla_operand& x = l.operand(Margin::kInput);
   const MultiMarginLossParameters p = MultiMarginLossParameters::read(l.desc);
   const T margin = static_cast<T>(p.margin);
   const bool squared = p.p == 2;
   const LossReduction reduction = p.reduction;
   const int64_t d = x.sizes[1];
   return reduce_rows(l, x.sizes[0], d, reduction, [&](int64_t r) {
-    const int64_t t = l.ptr<const int64_t>(Margin::kTarget)[r * target.strides[0]];
+    const int64_t t = *l.at<const int64_t>(Margin::kTarget, r);
     const T own = value_at<T>(l, Margin::kInput, r * x.strides[0] + t * x.strides[1]);
     double sum = 0;
     for (int64_t j = 0; j < d; ++j) {
@@ -85,7 +85,7 @@ atalla_status multilabel(const Launch& l) {
     return at(l.data[Labels::kIsTarget], is_target.dtype, r * is_target.strides[0] + j * is_target.strides[1]);
   };
   return reduce_rows(l, x.sizes[0], d * d, reduction, [&](int64_t r) {
-    const int64_t* labels = l.ptr<const int64_t>(Labels::kTargets) + r * target.strides[0];
+    const int64_t* labels = l.at<const int64_t>(Labels::kTargets, r);
     const double zero = 0, one = 1;
     int64_t count = 0;
     for (int64_t j = 0; j < d; ++j) store_run(&zero, 1, flag_place(r, j), is_target.dtype, 1);
@@ -110,7 +110,7 @@ atalla_status run_multilabel(const Launch& l) {
   const atalla_operand& t = l.operand(Labels::kTargets);
   for (int64_t r = 0; r < t.sizes[0]; ++r) {
     for (int64_t j = 0; j < t.sizes[1]; ++j) {
-      const int64_t label = l.ptr<const int64_t>(Labels::kTargets)[r * t.strides[0] + j * t.strides[1]];
+      const int64_t label = *l.at<const int64_t>(Labels::kTargets, r, j);
       if (label < -1 || label >= t.sizes[1])
         return set_error(ATALLA_ERR_FAULT_KERNEL, "argument #2 'target' is out of range");
     }

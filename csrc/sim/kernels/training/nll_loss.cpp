@@ -81,7 +81,7 @@ atalla_status forward(const Launch& l, const Samples& samples, LossReduction red
   }
   const int64_t parts = ceil_div(count, kPart);
   ScratchArray<double> losses(parts), weights(parts);
-  if (!losses || !weights) return set_error(ATALLA_ERR_SYSTEM, "nll_loss: no memory for partial sums");
+  if (!losses || !weights) return fail(l, ATALLA_ERR_SYSTEM, "no memory for partial sums");
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       losses[p] = 0, weights[p] = 0;
@@ -133,8 +133,7 @@ atalla_status run_backward(const Launch& l) {
   const NllLossBackwardParameters p = NllLossBackwardParameters::read(l.desc);
   const LossReduction reduction = p.reduction;
   if (reduction == LossReduction::kMean) {
-    if (l.data[Backward::kTotalWeight] == nullptr)
-      return set_error(ATALLA_ERR_ARGUMENT, "nll_loss_backward: no total weight");
+    if (l.data[Backward::kTotalWeight] == nullptr) return fail(l, ATALLA_ERR_ARGUMENT, "no total weight");
   }
   const Samples samples(l, Backward::kTarget, l.operand(Backward::kGradInput), p.ignore_index);
   ATALLA_CHECK(samples.check());

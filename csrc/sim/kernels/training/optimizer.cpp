@@ -8,12 +8,12 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 template <template <class> class Rule>
-atalla_status run_rule(const char* name, const Launch& l, int states, bool needs_step) {
+atalla_status run_rule(const Launch& l, int states, bool needs_step) {
   for (int i = 0; i < kOptimizerOperands; ++i) {
     const atalla_operand& o = l.operand(i);
     const bool needed = i < kOptimizerOutputs ? i < states : i == Operand::kStep && needs_step;
     if (needed && l.data[i] == nullptr && element_count(o) > 0) {
-      return set_error(ATALLA_ERR_ARGUMENT, "%s: operand %d is absent, expected a tensor", name, i);
+      return fail(l, ATALLA_ERR_ARGUMENT, "operand {} is absent, expected a tensor", i);
     }
   }
   if (element_count(l.operand(Operand::kParameter)) == 0 || single_value(l, Operand::kFoundInf, 0) != 0)
@@ -24,9 +24,9 @@ atalla_status run_rule(const char* name, const Launch& l, int states, bool needs
   return ATALLA_OK;
 }
 
-atalla_status run_adam(const Launch& l) { return run_rule<Adam>("optimizer.adam", l, 4, true); }
-atalla_status run_sgd(const Launch& l) { return run_rule<Sgd>("optimizer.sgd", l, 2, false); }
-atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>("optimizer.adagrad", l, 3, true); }
+atalla_status run_adam(const Launch& l) { return run_rule<Adam>(l, 4, true); }
+atalla_status run_sgd(const Launch& l) { return run_rule<Sgd>(l, 2, false); }
+atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>(l, 3, true); }
 
 constexpr Kernel kKernels[] = {
     {"optimizer.adam", kFloatDtypes, run_adam},

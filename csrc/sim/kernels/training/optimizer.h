@@ -150,33 +150,28 @@ void run_step(const Launch& l, const R& rule) {
     dims.add_array(p.sizes[d], s, true);  // an absent operand has stride 0 throughout, so it does not hinder merging
   }
   int64_t strides[kOptimizerOutputs];
-  const int64_t inner = dims.pop(strides), chunks = ceil_div(inner, kBlock);
-  parallel_for(dims.count() * chunks, grain_for(min_of(inner, kBlock)), [&](int64_t begin, int64_t end) {
+  const int64_t inner = dims.pop(strides);
+  const auto part = [&](const Cursor<kOptimizerOutputs>& row, int64_t first, int64_t n) {
     alignas(64) T buffers[kOptimizerOutputs][kBlock];
-    Cursor<kOptimizerOutputs> row(dims, begin / chunks);
-    int64_t chunk = begin % chunks;
-    for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = chunk * kBlock, n = min_of(kBlock, inner - first);
-      T* x[kOptimizerOutputs] = {};
-      void* place[kOptimizerOutputs] = {};
-      for (int k = 0; k < kOptimizerOutputs; ++k) {
-        if (l.data[k] == nullptr) continue;
-        const atalla_dtype dtype = l.operand(k).dtype;
-        place[k] = at(l.data[k], dtype, row.offsets[k] + first * strides[k]);
-        // The gradient goes through its buffer, so that it stays as it is where it is not unscaled.
-        const bool direct =
-            dtype == kNativeOf<T> && (strides[k] == 1 || n == 1) && (k != Operand::kGradient || rule.unscales);
-        x[k] = direct ? static_cast<T*>(place[k]) : buffers[k];
-        if (!direct) load_run(place[k], dtype, strides[k], n, x[k]);
-      }
-      rule(x, n);
-      for (int k = 0; k < kOptimizerOutputs; ++k) {
-        if (x[k] != buffers[k] || (k == Operand::kGradient && !rule.unscales)) continue;
-        store_run(x[k], n, place[k], l.operand(k).dtype, strides[k]);
-      }
-      if (++chunk == chunks) chunk = 0, row.next();
+    T* x[kOptimizerOutputs] = {};
+    void* place[kOptimizerOutputs] = {};
+    for (int k = 0; k < kOptimizerOutputs; ++k) {
+      if (l.data[k] == nullptr) continue;
+      const atalla_dtype dtype = l.operand(k).dtype;
+      place[k] = at(l.data[k], dtype, row.offsets[k] + first * strides[k]);
+      // The gradient goes through its buffer, so that it stays as it is where it is not unscaled.
+      const bool direct =
+          dtype == kNativeOf<T> && (strides[k] == 1 || n == 1) && (k != Operand::kGradient || rule.unscales);
+      x[k] = direct ? static_cast<T*>(place[k]) : buffers[k];
+      if (!direct) load_run(place[k], dtype, strides[k], n, x[k]);
     }
-  });
+    rule(x, n);
+    for (int k = 0; k < kOptimizerOutputs; ++k) {
+      if (x[k] != buffers[k] || (k == Operand::kGradient && !rule.unscales)) continue;
+      store_run(x[k], n, place[k], l.operand(k).dtype, strides[k]);
+    }
+  };
+  for_each_part(dims, inner, kBlock, grain_for(min_of(inner, kBlock)), part);
 }
 
 }  // namespace
