@@ -38,7 +38,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def adapt(module: ModuleType) -> None:
-    patching.replace(module, "device", lambda original: lambda: f"atalla, not {original()}")
+    patching.replaces(module, "device")(lambda original: f"atalla, not {original()}")
 
 
 @pytest.mark.parametrize("first", ["nothing", "devices", "user"])

@@ -17,7 +17,7 @@ import torch
 
 from torch_atalla.device import namespace as atalla
 
-from .patching import add_to_list, replace, replace_method
+from .patching import add_to_list, replaces
 
 
 def _is_chosen() -> bool:
@@ -39,30 +39,25 @@ def _state(module: ModuleType) -> None:
 
     cls.default_device = property(default_device, doc=cls.default_device.__doc__)
 
-    def prepare_backend(original: Any) -> Any:
-        def prepared(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None) -> Any:
-            found, kind = original(self, cpu, sagemaker_dp, backend)
-            device = self.device or self.default_device
-            if kind != distributed.NO or cpu or device.type != "atalla" or int(os.environ.get("LOCAL_RANK", -1)) == -1:
-                return found, kind
-            return backend or _backend(), distributed.MULTI_GPU
+    @replaces(cls, "_prepare_backend")
+    def prepare_backend(
+        original: Any, self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None
+    ) -> Any:
+        found, kind = original(self, cpu, sagemaker_dp, backend)
+        device = self.device or self.default_device
+        if kind != distributed.NO or cpu or device.type != "atalla" or int(os.environ.get("LOCAL_RANK", -1)) == -1:
+            return found, kind
+        return backend or _backend(), distributed.MULTI_GPU
 
-        return prepared
-
-    def set_device(original: Any) -> Any:
-        def chosen(self: Any) -> None:
-            device = self.device or self.default_device
-            if self.distributed_type != distributed.MULTI_GPU or device.type != "atalla":
-                original(self)
-            elif device.index is None:
-                index = self.local_process_index % atalla.device_count()
-                self.device = torch.device("atalla", index)
-                atalla.set_device(index)
-
-        return chosen
-
-    replace_method(cls, "_prepare_backend", prepare_backend)
-    replace_method(cls, "set_device", set_device)
+    @replaces(cls, "set_device")
+    def set_device(original: Any, self: Any) -> None:
+        device = self.device or self.default_device
+        if self.distributed_type != distributed.MULTI_GPU or device.type != "atalla":
+            original(self)
+        elif device.index is None:
+            index = self.local_process_index % atalla.device_count()
+            self.device = torch.device("atalla", index)
+            atalla.set_device(index)
 
 
 def _backend() -> str:
@@ -87,55 +82,44 @@ def _accelerator(module: ModuleType) -> None:
 def _modeling(module: ModuleType) -> None:
     """The gradient scaler, and the memory that placement may use."""
 
-    def get_grad_scaler(original: Any) -> Any:
-        def scaler(distributed_type: Any = None, **kwargs: Any) -> Any:
-            if not _is_chosen():
-                return original(distributed_type, **kwargs)
-            if distributed_type == module.DistributedType.FSDP:
-                from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+    @replaces(module, "get_grad_scaler")
+    def get_grad_scaler(original: Any, distributed_type: Any = None, **kwargs: Any) -> Any:
+        if not _is_chosen():
+            return original(distributed_type, **kwargs)
+        if distributed_type == module.DistributedType.FSDP:
+            from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-                return ShardedGradScaler(device="atalla", **kwargs)
-            return torch.amp.GradScaler("atalla", **kwargs)
+            return ShardedGradScaler(device="atalla", **kwargs)
+        return torch.amp.GradScaler("atalla", **kwargs)
 
-        return scaler
-
-    def get_max_memory(original: Any) -> Any:
-        def memory(max_memory: dict[Any, Any] | None = None) -> dict[Any, Any]:
-            if not _is_chosen():
-                return original(max_memory)
-            devices = range(atalla.device_count())
-            if max_memory is None:
-                of_host = original(None)
-                return {i: atalla.mem_get_info(i)[0] for i in devices} | of_host
-            others = original({key: size for key, size in max_memory.items() if not isinstance(key, int)})
-            ours = {key: size for key, size in max_memory.items() if isinstance(key, int)}
-            for key in ours:
-                if key not in devices:
-                    module.logger.warning(f"Device {key} is not available, available devices are {list(devices)}")
-            sizes = {i: module.convert_file_size_to_int(ours[i]) for i in sorted(ours)}
-            return sizes | others
-
-        return memory
-
-    replace(module, "get_grad_scaler", get_grad_scaler)
-    replace(module, "get_max_memory", get_max_memory)
+    @replaces(module, "get_max_memory")
+    def get_max_memory(original: Any, max_memory: dict[Any, Any] | None = None) -> dict[Any, Any]:
+        if not _is_chosen():
+            return original(max_memory)
+        devices = range(atalla.device_count())
+        if max_memory is None:
+            of_host = original(None)
+            return {i: atalla.mem_get_info(i)[0] for i in devices} | of_host
+        others = original({key: size for key, size in max_memory.items() if not isinstance(key, int)})
+        ours = {key: size for key, size in max_memory.items() if isinstance(key, int)}
+        for key in ours:
+            if key not in devices:
+                module.logger.warning(f"Device {key} is not available, available devices are {list(devices)}")
+        sizes = {i: module.convert_file_size_to_int(ours[i]) for i in sorted(ours)}
+        return sizes | others
 
 
 def _memory(module: ModuleType) -> None:
     """`clear_device_cache`, which `release_memory` and `find_executable_batch_size` call, and what is out of memory."""
 
-    def clear_device_cache(original: Any) -> Any:
-        def clear(garbage_collection: bool = False) -> None:
-            original(garbage_collection)
-            atalla.empty_cache()
+    @replaces(module, "clear_device_cache")
+    def clear_device_cache(original: Any, garbage_collection: bool = False) -> None:
+        original(garbage_collection)
+        atalla.empty_cache()
 
-        return clear
-
-    def should_reduce_batch_size(original: Any) -> Any:
-        return lambda error: isinstance(error, torch.OutOfMemoryError) or original(error)
-
-    replace(module, "clear_device_cache", clear_device_cache)
-    replace(module, "should_reduce_batch_size", should_reduce_batch_size)
+    @replaces(module, "should_reduce_batch_size")
+    def should_reduce_batch_size(original: Any, error: Exception) -> bool:
+        return isinstance(error, torch.OutOfMemoryError) or original(error)
 
 
 def _checkpointing(module: ModuleType) -> None:
@@ -145,80 +129,61 @@ def _checkpointing(module: ModuleType) -> None:
     def states_file(folder: Any, process_index: int) -> Path:
         return Path(folder) / f"{module.RNG_STATE_NAME}_{process_index}.pkl"
 
-    def save_accelerator_state(original: Any) -> Any:
-        def save(output_dir: str, *args: Any, **kwargs: Any) -> Any:
-            folder = original(output_dir, *args, **kwargs)
-            path = states_file(folder, module.PartialState().process_index)
-            torch.save(module.load(path) | {key: atalla.get_rng_state_all()}, path)
-            return folder
+    @replaces(module, "save_accelerator_state")
+    def save(original: Any, output_dir: str, *args: Any, **kwargs: Any) -> Any:
+        folder = original(output_dir, *args, **kwargs)
+        path = states_file(folder, module.PartialState().process_index)
+        torch.save(module.load(path) | {key: atalla.get_rng_state_all()}, path)
+        return folder
 
-        return save
-
-    def load_accelerator_state(original: Any) -> Any:
-        def load(input_dir: Any, *args: Any, **kwargs: Any) -> Any:
-            attributes = original(input_dir, *args, **kwargs)
-            path = states_file(input_dir, module.PartialState().process_index)
-            states = module.load(path) if path.is_file() else {}
-            if key in states:
-                atalla.set_rng_state_all(states[key])
-            return attributes
-
-        return load
-
-    replace(module, "save_accelerator_state", save_accelerator_state)
-    replace(module, "load_accelerator_state", load_accelerator_state)
+    @replaces(module, "load_accelerator_state")
+    def load(original: Any, input_dir: Any, *args: Any, **kwargs: Any) -> Any:
+        attributes = original(input_dir, *args, **kwargs)
+        path = states_file(input_dir, module.PartialState().process_index)
+        states = module.load(path) if path.is_file() else {}
+        if key in states:
+            atalla.set_rng_state_all(states[key])
+        return attributes
 
 
 def _dataclasses(module: ModuleType) -> None:
     """`ProfileKwargs(activities=["atalla"])`, and the device on which FSDP makes parameters."""
 
-    def get_profiler_activity(original: Any) -> Any:
-        def activity(self: Any, name: str) -> Any:
-            return torch.profiler.ProfilerActivity.PrivateUse1 if name == "atalla" else original(self, name)
+    @replaces(module.ProfileKwargs, "_get_profiler_activity")
+    def get_profiler_activity(original: Any, self: Any, name: str) -> Any:
+        return torch.profiler.ProfilerActivity.PrivateUse1 if name == "atalla" else original(self, name)
 
-        return activity
-
-    def post_init(original: Any) -> Any:
-        def init(self: Any) -> None:
-            try:
-                original(self)
-            except RuntimeError as error:  # its last step with `sync_module_states`: the current device, by vendor
-                if "no available devices" not in str(error):
-                    raise
-                device = torch.device("atalla", atalla.current_device())
-                self.param_init_fn = lambda part: part.to_empty(device=device, recurse=False)
-
-        return init
-
-    replace_method(module.ProfileKwargs, "_get_profiler_activity", get_profiler_activity)
-    replace_method(module.FullyShardedDataParallelPlugin, "__post_init__", post_init)
+    @replaces(module.FullyShardedDataParallelPlugin, "__post_init__")
+    def post_init(original: Any, self: Any) -> None:
+        try:
+            original(self)
+        except RuntimeError as error:  # its last step with `sync_module_states`: the current device, by vendor
+            if "no available devices" not in str(error):
+                raise
+            device = torch.device("atalla", atalla.current_device())
+            self.param_init_fn = lambda part: part.to_empty(device=device, recurse=False)
 
 
 def _environment(module: ModuleType) -> None:
     """`notebook_launcher`: the device's name in messages."""
 
-    def get_current_device_type(original: Any) -> Any:
-        return lambda: ("atalla", "MULTI_GPU") if _is_chosen() else original()
-
-    replace(module, "get_current_device_type", get_current_device_type)
+    @replaces(module, "get_current_device_type")
+    def get_current_device_type(original: Any) -> tuple[str, str]:
+        return ("atalla", "MULTI_GPU") if _is_chosen() else original()
 
 
 def _launch(module: ModuleType) -> None:
     """`accelerate launch` without a configuration starts a process per device."""
 
-    def validate(original: Any) -> Any:
-        def validated(args: Any) -> Any:
-            configured = args.config_file is not None or os.path.isfile(module.default_config_file)
-            other = args.cpu or args.tpu or args.use_deepspeed or args.use_fsdp or args.use_megatron_lm
-            if not configured and not other and _is_chosen():
-                if args.num_processes is None:
-                    args.num_processes = atalla.device_count()
-                args.multi_gpu = args.multi_gpu or args.num_processes > 1
-            return original(args)
-
-        return validated
-
-    replace(module, "_validate_launch_command", validate)
+    @replaces(module, "_validate_launch_command")
+    def validate(original: Any, args: Any) -> Any:
+        configured = args.config_file is not None or os.path.isfile(module.default_config_file)
+        other = args.cpu or args.tpu or args.use_deepspeed or args.use_fsdp or args.use_megatron_lm
+        if not configured and not other and _is_chosen():
+            if args.num_processes is None:
+                args.num_processes = atalla.device_count()
+            args.multi_gpu = args.multi_gpu or args.num_processes > 1
+        return original(args)
 
 
 ADAPTED = {

@@ -8,6 +8,7 @@ precision takes CUDA, and DDP makes a CUDA stream.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 
 from torch_atalla.device import namespace as atalla
 
-from .patching import add_to_list, replace, replace_method
+from .patching import add_to_list, replaces
 
 
 def _parse(devices: Any) -> list[int]:
@@ -93,40 +94,31 @@ def _registry(name: str) -> Callable[[ModuleType], None]:
     return register
 
 
-def _instead_of_cpu(original: Callable[[], str]) -> Callable[[], str]:
-    def chosen() -> str:
-        found = original()
-        return "atalla" if found == "cpu" and atalla.is_available() else found
-
-    return chosen
+def _instead_of_cpu(original: Callable[[], str]) -> str:
+    found = original()
+    return "atalla" if found == "cpu" and atalla.is_available() else found
 
 
 def _device_parser(module: ModuleType) -> None:
-    replace(module, "_select_auto_accelerator", _instead_of_cpu)
+    replaces(module, "_select_auto_accelerator")(_instead_of_cpu)
 
 
 def _connector(cls: type, module: ModuleType) -> None:
     """The class that makes accelerator, strategy and precision of a Trainer's or Fabric's arguments."""
 
-    def init_accelerator(original: Any) -> Any:
-        def initialized(self: Any) -> None:
-            original(self)
-            if self.accelerator.name() == "atalla":
-                self._accelerator_flag = "atalla"  # an instance was given; the rest compares names
+    @replaces(cls, "_set_parallel_devices_and_init_accelerator")
+    def init_accelerator(original: Any, self: Any) -> None:
+        original(self)
+        if self.accelerator.name() == "atalla":
+            self._accelerator_flag = "atalla"  # an instance was given; the rest compares names
 
-        return initialized
+    @replaces(cls, "_choose_strategy")
+    def choose_strategy(original: Any, self: Any) -> Any:
+        strategy = original(self)
+        if self._accelerator_flag == "atalla" and isinstance(strategy, module.SingleDeviceStrategy):
+            return module.SingleDeviceStrategy(device=self._parallel_devices[0])
+        return strategy
 
-    def choose_strategy(original: Any) -> Any:
-        def chosen(self: Any) -> Any:
-            strategy = original(self)
-            if self._accelerator_flag == "atalla" and isinstance(strategy, module.SingleDeviceStrategy):
-                return module.SingleDeviceStrategy(device=self._parallel_devices[0])
-            return strategy
-
-        return chosen
-
-    replace_method(cls, "_set_parallel_devices_and_init_accelerator", init_accelerator)
-    replace_method(cls, "_choose_strategy", choose_strategy)
     add_to_list(vars(cls)["_check_and_init_precision"], "atalla", beside="mps")
     add_to_list(vars(cls)["_check_strategy_and_fallback"], "atalla", beside="cuda")  # FSDP
 
@@ -137,7 +129,7 @@ def _trainer_connector(module: ModuleType) -> None:
 
 def _fabric_connector(module: ModuleType) -> None:
     cls = module._Connector
-    cls._choose_auto_accelerator = staticmethod(_instead_of_cpu(cls._choose_auto_accelerator))
+    cls._choose_auto_accelerator = staticmethod(functools.partial(_instead_of_cpu, cls._choose_auto_accelerator))
     _connector(cls, module)
 
 
@@ -146,37 +138,32 @@ def _ddp(module: ModuleType) -> None:
     cls = module.DDPStrategy
     name = next(name for name in ("determine_ddp_device_ids", "_determine_ddp_device_ids") if name in vars(cls))
 
-    def determine(original: Any) -> Any:
-        return lambda self: None if self.root_device.type == "atalla" else original(self)
-
-    replace_method(cls, name, determine)
+    @replaces(cls, name)
+    def determine(original: Any, self: Any) -> Any:
+        return None if self.root_device.type == "atalla" else original(self)
 
 
 def _seed(module: ModuleType) -> None:
     """`isolate_rng` and the launchers of processes keep the states of the devices' generators too."""
 
-    def collect(original: Any) -> Any:
-        def states(include_cuda: bool = True) -> dict[str, Any]:
-            found = original(include_cuda)
-            return found | {"torch.atalla": atalla.get_rng_state_all()} if include_cuda else found
+    @replaces(module, "_collect_rng_states")
+    def collect(original: Any, include_cuda: bool = True) -> dict[str, Any]:
+        found = original(include_cuda)
+        return found | {"torch.atalla": atalla.get_rng_state_all()} if include_cuda else found
 
-        return states
-
-    def restore(original: Any) -> Any:
-        def restored(rng_state_dict: dict[str, Any]) -> None:
-            original(rng_state_dict)
-            if "torch.atalla" in rng_state_dict:
-                atalla.set_rng_state_all(rng_state_dict["torch.atalla"])
-
-        return restored
-
-    replace(module, "_collect_rng_states", collect)
-    replace(module, "_set_rng_states", restore)
+    @replaces(module, "_set_rng_states")
+    def restore(original: Any, rng_state_dict: dict[str, Any]) -> None:
+        original(rng_state_dict)
+        if "torch.atalla" in rng_state_dict:
+            atalla.set_rng_state_all(rng_state_dict["torch.atalla"])
 
 
 def _memory(module: ModuleType) -> None:
     """The search for a batch size compares messages of CUDA."""
-    replace(module, "is_oom_error", lambda original: lambda e: isinstance(e, torch.OutOfMemoryError) or original(e))
+
+    @replaces(module, "is_oom_error")
+    def is_oom_error(original: Any, error: BaseException) -> bool:
+        return isinstance(error, torch.OutOfMemoryError) or original(error)
 
 
 _FABRIC = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The three ways in which files of this folder change a library: a function, a method, a list of names."""
+"""The two ways in which files of this folder change a library: a function or method, and a list of names."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 
-def replace(module: ModuleType, name: str, new: Callable[[Any], Any]) -> None:
-    """Replace the function `name` of `module` by `new(original)`, also in modules of the library that imported it."""
-    original = getattr(module, name)
-    changed = functools.wraps(original)(new(original))
-    library = module.__name__.partition(".")[0]
-    for other, importer in list(sys.modules.items()):
-        if other == library or other.startswith(library + "."):
-            if vars(importer).get(name) is original:
-                setattr(importer, name, changed)
+def replaces(owner: ModuleType | type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the decorated function take the place of a function of a module, also in modules of the library that
+    imported it, or of a method that a class itself defines. It gets the original before the arguments of a call."""
+    original = vars(owner)[name] if isinstance(owner, type) else getattr(owner, name)
 
+    def replace(new: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            return new(original, *args, **kwargs)
 
-def replace_method(cls: type, name: str, new: Callable[[Any], Any]) -> None:
-    """Replace the method `name`, which `cls` itself defines, by `new(original)`."""
-    original = vars(cls)[name]
-    setattr(cls, name, functools.wraps(original)(new(original)))
+        owners: list[Any] = [owner]
+        if isinstance(owner, ModuleType):
+            library = owner.__name__.partition(".")[0]
+            modules = [module for other, module in list(sys.modules.items()) if other.partition(".")[0] == library]
+            owners = [module for module in modules if vars(module).get(name) is original]
+        for each in owners:
+            setattr(each, name, changed)
+        return new
+
+    return replace
 
 
 def add_to_list(function: FunctionType, name: str, *, beside: str) -> None:

@@ -14,20 +14,16 @@ import torch
 
 from torch_atalla.device import namespace as atalla
 
-from .patching import replace
+from .patching import replaces
 
 
 def _safetensors(module: ModuleType) -> None:
-    def safe_open(original: Any) -> Any:
-        def opened(filename: Any, framework: Any, device: Any = "cpu", *args: Any, **kwargs: Any) -> Any:
-            if isinstance(device, str | torch.device) and str(device).partition(":")[0] == "atalla":
-                index = torch.device(device).index
-                device = atalla.current_device() if index is None else index
-            return original(filename, framework, device, *args, **kwargs)
-
-        return opened
-
-    replace(module, "safe_open", safe_open)
+    @replaces(module, "safe_open")
+    def opened(original: Any, filename: Any, framework: Any, device: Any = "cpu", *args: Any, **kwargs: Any) -> Any:
+        if isinstance(device, str | torch.device) and str(device).partition(":")[0] == "atalla":
+            index = torch.device(device).index
+            device = atalla.current_device() if index is None else index
+        return original(filename, framework, device, *args, **kwargs)
 
 
 ADAPTED = {"safetensors": _safetensors}

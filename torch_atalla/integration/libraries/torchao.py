@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from torch_atalla.quantization.encoding import encode
 
-from .patching import replace
+from .patching import replaces
 
 aten = torch.ops.aten
 Product = Callable[[torch.Tensor, Any, torch.Tensor | None], torch.Tensor | None]
@@ -118,13 +118,9 @@ def _float8(module: ModuleType) -> None:
 def _integers(module: ModuleType) -> None:
     """Products of integers, of any sizes."""
 
-    def safe_int_mm(original: Any) -> Any:
-        def product(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torchao's name)
-            return torch._int_mm(input, mat2) if input.device.type == "atalla" else original(input, mat2)
-
-        return product
-
-    replace(module, "safe_int_mm", safe_int_mm)
+    @replaces(module, "safe_int_mm")
+    def product(original: Any, input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:  # noqa: A002 (torchao's name)
+        return torch._int_mm(input, mat2) if input.device.type == "atalla" else original(input, mat2)
 
 
 _WORKFLOWS = "torchao.quantization.quantize_.workflows"

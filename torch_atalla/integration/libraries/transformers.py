@@ -17,7 +17,7 @@ import torch
 
 from torch_atalla.device import namespace as atalla
 
-from .patching import replace, replace_method
+from .patching import replaces
 
 
 def _is_accelerator() -> bool:
@@ -28,10 +28,9 @@ def _is_accelerator() -> bool:
 def _import_utils(module: ModuleType) -> None:
     """`TrainingArguments(bf16=True)` is refused unless this function finds a vendor's device."""
 
-    def is_torch_bf16_gpu_available(original: Any) -> Any:
-        return lambda: original() or (_is_accelerator() and atalla.is_bf16_supported())
-
-    replace(module, "is_torch_bf16_gpu_available", is_torch_bf16_gpu_available)
+    @replaces(module, "is_torch_bf16_gpu_available")
+    def is_torch_bf16_gpu_available(original: Any) -> bool:
+        return original() or (_is_accelerator() and atalla.is_bf16_supported())
 
 
 def _training_args(module: ModuleType) -> None:
@@ -63,50 +62,37 @@ def _trainer(module: ModuleType) -> None:
         with module.safe_globals():
             return torch.load(path, weights_only=True)
 
-    def save_rng_state(original: Any) -> Any:
-        def save(self: Any, output_dir: str) -> None:
-            original(self, output_dir)
-            path = states_file(self, output_dir)
-            torch.save(load(path) | {key: atalla.get_rng_state_all()}, path)
+    @replaces(module.Trainer, "_save_rng_state")
+    def save_rng_state(original: Any, self: Any, output_dir: str) -> None:
+        original(self, output_dir)
+        path = states_file(self, output_dir)
+        torch.save(load(path) | {key: atalla.get_rng_state_all()}, path)
 
-        return save
-
-    def load_rng_state(original: Any) -> Any:
-        def loaded(self: Any, checkpoint: str | None) -> None:
-            original(self, checkpoint)
-            path = states_file(self, checkpoint) if checkpoint is not None else ""
-            states = load(path) if os.path.isfile(path) else {}
-            if key in states:
-                atalla.set_rng_state_all(states[key])
-
-        return loaded
-
-    replace_method(module.Trainer, "_save_rng_state", save_rng_state)
-    replace_method(module.Trainer, "_load_rng_state", load_rng_state)
+    @replaces(module.Trainer, "_load_rng_state")
+    def load_rng_state(original: Any, self: Any, checkpoint: str | None) -> None:
+        original(self, checkpoint)
+        path = states_file(self, checkpoint) if checkpoint is not None else ""
+        states = load(path) if os.path.isfile(path) else {}
+        if key in states:
+            atalla.set_rng_state_all(states[key])
 
 
 def _pipelines(module: ModuleType) -> None:
     """The device of a pipeline that was given a number or, as for other accelerators, nothing."""
 
-    def init(original: Any) -> Any:
-        signature = inspect.signature(original)
-
-        def with_device(self: Any, *args: Any, **kwargs: Any) -> None:
-            given = signature.bind(self, *args, **kwargs)
-            device = given.arguments.get("device")
-            if device is None:
-                device = next(iter((getattr(given.arguments["model"], "hf_device_map", None) or {"": 0}).values()))
-            if isinstance(device, int) and device >= 0 and _is_accelerator():
-                # A model in parts stays where it is: the pipeline refuses a device for it, and asks its map itself.
-                if getattr(given.arguments["model"], "hf_device_map", None) is None:
-                    given.arguments["device"] = torch.device("atalla", device)
-            original(*given.args, **given.kwargs)
-            if self.device.type == "cpu" and isinstance(device, int) and device >= 0 and _is_accelerator():
-                self.device = torch.device("atalla", device)
-
-        return with_device
-
-    replace_method(module.Pipeline, "__init__", init)
+    @replaces(module.Pipeline, "__init__")
+    def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        given = inspect.signature(original).bind(self, *args, **kwargs)
+        device = given.arguments.get("device")
+        if device is None:
+            device = next(iter((getattr(given.arguments["model"], "hf_device_map", None) or {"": 0}).values()))
+        if isinstance(device, int) and device >= 0 and _is_accelerator():
+            # A model in parts stays where it is: the pipeline refuses a device for it, and asks its map itself.
+            if getattr(given.arguments["model"], "hf_device_map", None) is None:
+                given.arguments["device"] = torch.device("atalla", device)
+        original(*given.args, **given.kwargs)
+        if self.device.type == "cpu" and isinstance(device, int) and device >= 0 and _is_accelerator():
+            self.device = torch.device("atalla", device)
 
 
 def _distributed(module: ModuleType) -> None:
@@ -121,23 +107,19 @@ def _continuous_batching(module: ModuleType) -> None:
     two really run apart, the model reads the inputs of an earlier batch; transformers makes no stream on MPS for this.
     """
 
-    def get_device_and_memory_breakdown(original: Any) -> Any:
-        def breakdown() -> tuple[torch.device, int, int, int]:
-            found = original()
-            if found[0].type != "cpu" or not _is_accelerator():
-                return found
-            atalla.empty_cache()
-            atalla.synchronize()
-            free, total = atalla.mem_get_info()
-            return torch.device("atalla"), total, atalla.memory_reserved(), total - free
+    @replaces(module, "get_device_and_memory_breakdown")
+    def get_device_and_memory_breakdown(original: Any) -> tuple[torch.device, int, int, int]:
+        found = original()
+        if found[0].type != "cpu" or not _is_accelerator():
+            return found
+        atalla.empty_cache()
+        atalla.synchronize()
+        free, total = atalla.mem_get_info()
+        return torch.device("atalla"), total, atalla.memory_reserved(), total - free
 
-        return breakdown
-
-    def create_device_stream(original: Any) -> Any:
-        return lambda device: None if device.type == "atalla" else original(device)
-
-    replace(module, "get_device_and_memory_breakdown", get_device_and_memory_breakdown)
-    replace(module, "create_device_stream", create_device_stream)
+    @replaces(module, "create_device_stream")
+    def create_device_stream(original: Any, device: torch.device) -> Any:
+        return None if device.type == "atalla" else original(device)
 
 
 ADAPTED = {
