@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +23,17 @@ from typing import Any
 
 import torch
 
-from .graph_fuzz.campaign import ROOT, Failure, Results, Worker, run
+from .graph_fuzz.campaign import Failure, campaign, options
 from .graph_fuzz.generator import NESTED, Generator
 from .graph_fuzz.nested.builder import TEMPLATES as NESTED_TEMPLATES
 from .graph_fuzz.program import Case, Program
 from .graph_fuzz.report import report
 from .graph_fuzz.shrink import shrink
 from .graph_fuzz.templates import TEMPLATES
+from .runner import ROOT, Worker
 
 OUT = ROOT / "build/fuzz_graphs"
+MODULE = "tools.graph_fuzz.worker"
 # Share of the programs that a check takes. Every program runs in eager mode.
 SHARES = {
     "eager": 1.0,
@@ -71,12 +71,8 @@ def chosen(number: int, program: Program, wanted: Sequence[str]) -> tuple[str, .
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=0, help="programs (default: without end, or 1000)")
-    parser.add_argument("--seconds", type=float, default=0, help="stop after so long")
+    parser = options(__doc__, "program", 90, OUT)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
-    parser.add_argument("--limit", type=float, default=90, help="seconds of the processor that one program may take")
     parser.add_argument("--checks", default=",".join(CHECKS), help="comma separated; all by default")
     parser.add_argument("--nested", action="store_true", help="programs with nested symbols alone")
     parser.add_argument("--all", action="store_true", help="every check for every program, instead of a share")
@@ -84,8 +80,6 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--most-shrunk", type=int, default=40, help="kinds of failures that are made smaller")
     parser.add_argument("--replay", nargs="+", type=Path, metavar="FILE", help="run case files")
     parser.add_argument("--report", type=Path, help="write the report of coverage to this file")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder for failing programs and the log")
-    parser.add_argument("--start", type=int, default=0, help="number of the first program that runs")
     args = parser.parse_args(argv)
     unknown = set(args.checks.split(",")) - set(CHECKS)
     if unknown:
@@ -95,7 +89,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def replay(paths: Sequence[Path], limit: float, out: Path) -> int:
     """Runs case files in child processes; prints what each gives."""
-    worker, failed = Worker(out / "worker.log"), 0
+    worker, failed = Worker(out / "worker.log", MODULE), 0
     for path in paths:
         case = Case.read(path)
         answer = worker.call({"source": case.text, "checks": case.checks}, limit)
@@ -109,7 +103,7 @@ def replay(paths: Sequence[Path], limit: float, out: Path) -> int:
 
 
 def smaller(failure: Failure, limit: float, out: Path) -> Program:
-    worker = Worker(out / "worker.log")
+    worker = Worker(out / "worker.log", MODULE)
     check = failure.problem["check"]
     checks = failure.program.checks if check == "process" else (check,)
 
@@ -157,25 +151,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         checks = tuple(wanted) if args.all else chosen(number, made, wanted)
         return replace(made, checks=checks), {"source": made.source(), "checks": list(checks)}
 
-    last, seen = time.monotonic(), 0
+    def keep_program(failure: Failure) -> None:
+        (args.out / f"program_{failure.number}.py").write_text(failure.program.source(failure.kind))
 
-    def observe(results: Results) -> None:
-        nonlocal last, seen
-        for failure in results.failures[seen:]:  # at once, since a long run may be interrupted
-            print(f"program {failure.number}: {failure.kind}: {failure.problem['text'][:200]}", flush=True)
-            (args.out / f"program_{failure.number}.py").write_text(failure.program.source(failure.kind))
-        seen = len(results.failures)
-        if time.monotonic() - last > 30:
-            last = time.monotonic()
-            kinds = Counter(failure.kind for failure in results.failures)
-            print(f"{results.cases} programs, {len(results.failures)} failures of {len(kinds)} kinds", flush=True)
-
-    count = args.count or (10**9 if args.seconds else 1000)
-    numbers = range(args.start, args.start + count)
-    until = args.seconds or None
+    count = args.count or (10_000 if args.seconds else 1000)
     transferred = transfers(args.seed, max(1, min(count, 10_000) // TRANSFERS_EACH), args.limit, args.out)
-    workers = [Worker(args.out / "worker.log") for _ in range(args.jobs)]
-    results = run(program, numbers, workers=workers, limit=args.limit, until=until, observe=observe)
+    workers = [Worker(args.out / "worker.log", MODULE) for _ in range(args.jobs)]
+    results = campaign(args, "program", program, workers, keep_program)
     text = report(results, generator, len(TEMPLATES) + len(NESTED_TEMPLATES), transferred)
     print(text)
     if args.report:
@@ -191,7 +173,7 @@ class Transferred:
 
 
 def transfers(seed: int, rounds: int, limit: float, out: Path) -> Transferred:
-    found, worker = Transferred(), Worker(out / "worker.log")
+    found, worker = Transferred(), Worker(out / "worker.log", MODULE)
     for k in range(min(rounds, 20)):
         answer = worker.call({"transfers": seed * 100 + k}, limit)
         found.tensors += 200

@@ -20,7 +20,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from tools.opinfo import status  # noqa: E402
 from tools.opinfo.progress import Progress  # noqa: E402
 from tools.opinfo.selection import Case, by_name, cases  # noqa: E402
 from tools.opinfo.state import State  # noqa: E402
-from tools.opinfo.worker import Row, run_isolated  # noqa: E402
+from tools.opinfo.worker import Row, ended  # noqa: E402
+from tools.runner import Worker, run  # noqa: E402
 from torch_atalla.testing import Native, Record  # noqa: E402
 
 RECORD = ROOT / "test/data/opinfo_native.json"
@@ -52,9 +53,11 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--direction", choices=["forward", "backward"], help="only this direction")
     parser.add_argument("--dtype", default="", metavar="REGEX", help="only dtypes whose name matches")
     parser.add_argument("--fallback", action="store_true", help="allow the fallback; fail on any difference")
-    parser.add_argument("--jobs", type=int, default=2, help="OpInfos at a time, each in a process of its own")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="the i-th of n parts")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds that one dtype of an OpInfo may take")
+    parser.add_argument(
+        "--timeout", type=float, default=600, help="seconds of the processor that one dtype of an OpInfo may take"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget the rows of an earlier sweep of this build")
     parser.add_argument("--report", action="store_true", help="run nothing: report the rows that are there")
     parser.add_argument("--write", action="store_true", help="update the record (and the status page)")
@@ -66,36 +69,36 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return args
 
 
-def wanted(ops: dict[str, Any], args: argparse.Namespace) -> dict[str, list[Case]]:
-    """The cases of each chosen OpInfo. Shards are dealt out in turn: neighbours in the database cost alike."""
+def wanted(ops: dict[str, Any], args: argparse.Namespace) -> list[Case]:
+    """The cases of the chosen OpInfos. Shards are dealt out in turn: neighbours in the database cost alike."""
     directions = (args.direction,) if args.direction else ("forward", "backward")
-    chosen = {
-        name: [c for c in cases(op, directions) if re.search(args.dtype, c.dtype)]
+    chosen = [
+        [case for case in cases(op, directions) if re.search(args.dtype, case.dtype)]
         for name, op in ops.items()
         if re.search(args.only, name)
-    }
-    chosen = {name: found for name, found in chosen.items() if found}
+    ]
     part, parts = args.shard
-    return {name: chosen[name] for name in list(chosen)[part - 1 :: parts]}
+    return [case for found in list(filter(None, chosen))[part - 1 :: parts] for case in found]
 
 
-def sweep(ops: dict[str, Any], todo: dict[str, list[Case]], state: State, args: argparse.Namespace) -> None:
+def sweep(todo: list[Case], state: State, args: argparse.Namespace) -> None:
     mode = "silent" if args.fallback else "error"
     progress = Progress(len(todo))
     counts = {"native": 0, "broken": 0}
-    with ThreadPoolExecutor(args.jobs) as pool:
-        running = [pool.submit(run_isolated, ops[name], found, mode, args.timeout) for name, found in todo.items()]
-        try:
-            for future in as_completed(running):
-                rows = future.result()
-                state.append(rows)
-                counts["native"] += all(row.status in ("native", "empty") for row in rows)
-                counts["broken"] += sum(row.broken for row in rows)
-                progress.step(f"{counts['native']} whole, {counts['broken']} rows wrong")
-        except KeyboardInterrupt:
-            for future in running:
-                future.cancel()
-            raise
+
+    def take(_: int, case: Case, answer: dict[str, Any]) -> None:
+        problems = answer.get("problems")
+        row = ended(case, problems[0]["category"], args.timeout) if problems else Row(**answer["row"])
+        state.append([row])
+        counts["native"] += row.status in ("native", "empty")
+        counts["broken"] += row.broken
+        progress.step(f"{counts['native']} native, {counts['broken']} wrong")
+
+    def request(number: int) -> tuple[Case, dict[str, Any]]:
+        return todo[number], {"case": asdict(todo[number]), "fallback": mode}
+
+    workers = [Worker(state.directory / "worker.log", "tools.opinfo.worker") for _ in range(args.jobs)]
+    run(request, range(len(todo)), take, workers=workers, limit=args.timeout)
     progress.close()
 
 
@@ -130,13 +133,12 @@ def main(argv: list[str] | None = None) -> int:
     args = arguments(argv)
     ops = by_name()
     todo = wanted(ops, args)
-    keys = {case.key for found in todo.values() for case in found}
+    keys = {case.key for case in todo}
     state = State("fallback" if args.fallback else "strict", args.shard)
     if not args.report:
         state.start(args.fresh)
         there = state.rows()
-        left = {name: [c for c in found if c.key not in there] for name, found in todo.items()}
-        sweep(ops, {name: found for name, found in left.items() if found}, state, args)
+        sweep([case for case in todo if case.key not in there], state, args)
     rows = state.rows()
     shown = [row for key, row in rows.items() if key in keys]
     for row in shown:

@@ -51,8 +51,8 @@ def report(results: Results, generator: Generator, templates: int, transferred: 
         f"refuses, {len(results.failures)} failures",
         f"{transferred.tensors} transfers, {len(transferred.problems)} failures",
         "checks passed: " + ", ".join(f"{name} {count}" for name, count in sorted(results.passed.items())),
-        f"templates: {len(+generator.counts) + len(+generator.nested.counts)} of {templates} drawn; "
-        f"{len(generator.pairs) + len(generator.nested.pairs)} pairs of neighbours",
+        f"templates: {len(generator.plain.counts) + len(generator.nested.counts)} of {templates} drawn; "
+        f"{len(generator.plain.pairs) + len(generator.nested.pairs)} pairs of neighbours",
         f"native ops: {len(wanted & seen)} of {len(wanted)} ({len(wanted & seen) / len(wanted):.1%})",
         f"  not reached: {', '.join(missing[:60]) or 'none'}",
         f"  other ops in programs: {len(seen - wanted)}",

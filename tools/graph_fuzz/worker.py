@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .process import Handler, start_worker
+from ..runner import Handler, start_worker
 
 
 def prepare() -> Handler:

@@ -17,12 +17,12 @@ class Progress:
         self.done += 1
         elapsed = time.monotonic() - self.start
         left = elapsed / self.done * (self.total - self.done)
-        counts = f"{self.done}/{self.total} OpInfos, {elapsed:.0f} s, about {left:.0f} s left, {text}"
+        counts = f"{self.done}/{self.total} pairs, {elapsed:.0f} s, about {left:.0f} s left, {text}"
         if self.tty:
             filled = self.width * self.done // max(self.total, 1)
             bar = "#" * filled + "." * (self.width - filled)
             self.stream.write(f"\r\x1b[K[{bar}] {counts}")
-        elif self.done % 50 == 0 or self.done == self.total:
+        elif self.done % 500 == 0 or self.done == self.total:
             self.stream.write(counts + "\n")
         self.stream.flush()
 

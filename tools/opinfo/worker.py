@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs one OpInfo's cases in a forked child. A crash or a hang costs one row; the other cases run in a new child."""
+"""A child process that runs cases of OpInfos."""
 
 from __future__ import annotations
 
 import re
-import signal
 import time
 import traceback
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tools.runner import TIME_LIMIT, Handler, start_worker
 from torch_atalla.testing import check_gradients, check_sample
 
-from .selection import Case
+from .selection import Case, by_name
 
 # What the fallback, upstream's placeholders and the copy say of what the device has not.
 MISSING = re.compile(
@@ -76,43 +72,22 @@ def run_case(op: Any, case: Case, fallback: Any) -> Row:
     return Row(case.op, case.dtype, case.direction, status, reason, count, round(time.monotonic() - start, 3))
 
 
-def child(op: Any, cases: list[Case], fallback: Any, send: Connection) -> None:
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    for case in cases:
-        send.send(run_case(op, case, fallback))
+def ended(case: Case, category: str, limit: float) -> Row:
+    """The row of a case whose process ended."""
+    is_late = category == TIME_LIMIT
+    reason = f"no result in {limit:.0f} s" if is_late else category.removeprefix("crash: ")
+    return Row(case.op, case.dtype, case.direction, "timeout" if is_late else "crash", reason, 0, 0.0)
 
 
-def exit_text(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}"
+def prepare() -> Handler:
+    ops = by_name()
+
+    def handle(request: dict[str, Any]) -> dict[str, Any]:
+        case = Case(**request["case"])
+        return {"row": asdict(run_case(ops[case.op], case, request["fallback"]))}
+
+    return handle
 
 
-def run_isolated(
-    op: Any, cases: list[Case], fallback: str = "error", timeout: float = 300.0, target: Callable = child
-) -> list[Row]:
-    """A row for each case, in order."""
-    context = get_context("fork")
-    rows: list[Row] = []
-    while len(rows) < len(cases):
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=target, args=(op, cases[len(rows) :], fallback, send))
-        process.start()
-        send.close()
-        status, reason = "", ""
-        while len(rows) < len(cases) and not status:
-            if not receive.poll(timeout):
-                status, reason = "timeout", f"no result in {timeout:.0f} s"
-                process.kill()
-                break
-            try:
-                rows.append(receive.recv())
-            except EOFError:
-                status = "crash"
-        process.join()
-        receive.close()
-        if status:
-            at = cases[len(rows)]
-            rows.append(Row(at.op, at.dtype, at.direction, status, reason or exit_text(process.exitcode), 0, 0.0))
-    return rows
+if __name__ == "__main__":
+    start_worker(prepare)

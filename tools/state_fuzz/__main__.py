@@ -15,26 +15,20 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.graph_fuzz.campaign import ROOT, Failure, Results, Worker, run
+from tools.graph_fuzz.campaign import Failure, campaign, options
+from tools.runner import ROOT, Worker
 
 OUT = ROOT / "build/fuzz_states"
 MODULE = "tools.state_fuzz.worker"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=0, help="sequences (default: without end, or 1000)")
-    parser.add_argument("--seconds", type=float, default=0, help="stop after so long")
-    parser.add_argument("--start", type=int, default=0, help="number of the first sequence")
-    parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
-    parser.add_argument("--limit", type=float, default=120, help="seconds of the processor that a sequence may take")
+    parser = options(__doc__, "sequence", 120, OUT)
     parser.add_argument("--replay", nargs="+", type=int, metavar="NUMBER", help="run these sequences only")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder for the differences and the log")
     return parser.parse_args(argv)
 
 
@@ -63,26 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     if args.replay:
         return replay(args.replay, args.limit, args.out)
-    last, seen = time.monotonic(), 0
-
-    def observe(results: Results) -> None:
-        nonlocal last, seen
-        for failure in results.failures[seen:]:  # at once, since a long run may be interrupted
-            print(f"sequence {failure.number}: {_text(failure.problem)}", flush=True)
-        seen = len(results.failures)
-        if time.monotonic() - last > 30:
-            last = time.monotonic()
-            print(f"{results.cases} sequences, {seen} differences", flush=True)
-
-    count = args.count or (10**9 if args.seconds else 1000)
     with tempfile.TemporaryDirectory() as folder:
-        results = run(
-            lambda number: (None, {"number": number}),
-            range(args.start, args.start + count),
-            workers=workers(args.jobs, args.out, folder),
-            limit=args.limit,
-            until=args.seconds or None,
-            observe=observe,
+        results = campaign(
+            args, "sequence", lambda number: (None, {"number": number}), workers(args.jobs, args.out, folder)
         )
     print(f"{results.cases} sequences in {results.seconds:.0f} s, {len(results.failures)} differences")
     for kind, found in Counter(failure.kind for failure in results.failures).most_common():

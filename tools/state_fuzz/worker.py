@@ -6,7 +6,7 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from tools.graph_fuzz.process import Handler, start_worker
+from tools.runner import Handler, start_worker
 
 
 def prepare() -> Handler:

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 
 from ..inputs import cast
 from ..program import Line, Program
-from ..registration import registration
-from ..values import acceptable, evaluate, execute, has_overlap
+from ..statements import Statements, registration
 
 Size = tuple[int, ...]  # of one dimension, at each assignment of the symbols
 Template = Callable[["NestedBuilder"], str | None]
@@ -37,53 +34,29 @@ def assignments(rng: Random) -> tuple[dict[str, int], ...]:
     return ({"n": n, "m": m}, *rng.sample(rest, 3), {"n": n, "m": m} if rng.random() < 0.3 else rest[1])
 
 
-class NestedBuilder:
-    """The program so far, with the values of every name at each assignment of the symbols."""
+class NestedBuilder(Statements):
+    """A program whose sizes are expressions of symbols."""
+
+    templates = TEMPLATES
 
     def __init__(self, rng: Random):
-        self.rng = rng
-        self.sizes = assignments(rng)
+        super().__init__(rng, assignments(rng))
         self.dtype = rng.choice([torch.float32] * 8 + [torch.bfloat16, torch.float16, torch.float64])
         self.strange = rng.choice([0.0, 0.0, 0.3])  # share of inputs that are not contiguous
-        self.scopes: list[dict[str, Any]] = [{} for _ in self.sizes]
-        self.members = SimpleNamespace()
         self.expressions: dict[Size, str] = {}  # of the sizes that inputs can have
         for text in (*_STATIC, *dict.fromkeys(_DIMENSIONS)):
             self.expressions[tuple(eval(text, {}, dict(values)) for values in self.sizes)] = text
-        self.inputs: dict[str, str] = {}
         self.dims: dict[str, tuple[str, ...]] = {}
-        self.parameters: dict[str, str] = {}
-        self.lines: list[Line] = []
-        self.made_by: dict[str, str] = {}
-        self.count = 0
-        self.name = ""  # of the template under way
 
-    # -- drawing ------------------------------------------------------------------------------------------------------
     def shape(self, name: str) -> tuple[Size, ...]:
         return tuple(zip(*(scope[name].shape for scope in self.scopes)))
-
-    def value(self, name: str) -> torch.Tensor:
-        """At the first assignment."""
-        return self.scopes[0][name]
-
-    def pick(self, fits: Callable[[str], bool], reuse: float = 0.85) -> str | None:
-        """An existing value, recent ones first."""
-        found = [name for name in self.scopes[0] if fits(name)]
-        if not found or self.rng.random() > reuse:
-            return None
-        return found[-1 - min(int(self.rng.expovariate(0.5)), len(found) - 1)]
 
     def _dimension(self) -> str:
         return self.rng.choice(_DIMENSIONS) if self.rng.random() < 0.8 else self.rng.choice(_STATIC)
 
     def new_input(self, dims: tuple[str, ...], dtype: torch.dtype | None = None) -> str:
-        dtype = self.dtype if dtype is None else dtype
-        self.count += 1
-        name = f"x{self.count}"
-        self.inputs[name], self.dims[name] = self._tensor(dims, dtype), dims
-        for scope, values in zip(self.scopes, self.sizes):
-            scope[name] = evaluate(self.inputs[name], dict(values))
-        self.made_by[name] = "input"
+        name = self.add_input(self._tensor(dims, self.dtype if dtype is None else dtype))
+        self.dims[name] = dims
         return name
 
     def _tensor(self, dims: tuple[str, ...], dtype: torch.dtype) -> str:
@@ -111,7 +84,7 @@ class NestedBuilder:
             value = self.value(name)
             return value.is_floating_point() and value.ndim == (rank or value.ndim) and value.ndim >= least
 
-        found = self.pick(lambda name: suits(name) and fits(name))
+        found = self.pick_name(lambda name: suits(name) and fits(name))
         if found is not None:
             return found
         for _ in range(30):
@@ -127,7 +100,9 @@ class NestedBuilder:
         def is_square(name: str) -> bool:
             return self.value(name).ndim == (rank or self.value(name).ndim) and self.value(name).is_floating_point()
 
-        found = self.pick(lambda v: is_square(v) and self.value(v).ndim > 1 and self.shape(v)[-1] == self.shape(v)[-2])
+        found = self.pick_name(
+            lambda v: is_square(v) and self.value(v).ndim > 1 and self.shape(v)[-1] == self.shape(v)[-2]
+        )
         if found is not None:
             return found
         last = self._dimension()
@@ -137,7 +112,7 @@ class NestedBuilder:
     def of_shape(self, shape: tuple[Size, ...], dtype: torch.dtype | None = None) -> str:
         """Another tensor of these sizes."""
         dtype = self.dtype if dtype is None else dtype
-        found = self.pick(lambda name: self.shape(name) == shape and self.value(name).dtype == dtype, 0.7)
+        found = self.pick_name(lambda name: self.shape(name) == shape and self.value(name).dtype == dtype, 0.7)
         if found is not None:
             return found
         if not all(size in self.expressions for size in shape):
@@ -159,91 +134,16 @@ class NestedBuilder:
 
     def size(self) -> str:
         """The size of some dimension of some value, as text."""
-        name = self.pick(lambda name: self.value(name).ndim > 0, 1.0) or self.new_input(("n", "m"))
+        name = self.pick_name(lambda name: self.value(name).ndim > 0, 1.0) or self.new_input(("n", "m"))
         return f"{name}.shape[{self.dim(name)}]"
 
-    def parameter(self, shape: tuple[int, ...]) -> str:
-        self.count += 1
-        name = f"w{self.count}"
-        self.parameters[name] = cast(f"torch.randn({shape})", self.dtype, torch.float32)
-        setattr(self.members, name, evaluate(self.parameters[name], {}))
-        return f"self.{name}"
-
-    def chance(self, probability: float) -> bool:
-        return self.rng.random() < probability
-
-    def writable(self) -> str | None:
-        """A value that a statement may change: its memory is no input's, and no element is twice."""
-        owned = {self.value(name).untyped_storage().data_ptr() for name in self.inputs}
-        return self.pick(
-            lambda name: (
-                self.value(name).is_floating_point()
-                and self.value(name).ndim > 0
-                and self.value(name).untyped_storage().data_ptr() not in owned
-                and not any(has_overlap(scope[name]) for scope in self.scopes)
-            ),
-            1.0,
-        )
-
-    # -- adding -------------------------------------------------------------------------------------------------------
-    def forget(self, name: str) -> None:
-        stores: tuple[dict[str, Any], ...] = (self.inputs, self.dims, self.parameters, self.made_by, *self.scopes)
-        for store in stores:
-            store.pop(name, None)
-
-    def add(self, name: str) -> bool:
-        """One more statement by that template; False if it does not come about."""
-        self.name = name
-        before = {*self.inputs, *self.parameters}
-        try:
-            text = TEMPLATES[name][0](self)
-            if text is None or not self._run(text):
-                raise LookupError("nothing to do")
-        except (LookupError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, ZeroDivisionError):
-            for added in {*self.inputs, *self.parameters} - before:
-                self.forget(added)
-            return False
-        return True
-
-    def _run(self, text: str) -> bool:
-        if text.endswith(";"):
-            for scope in self.scopes:
-                execute(text[:-1], {**scope, "self": self.members})
-            self.lines.append(Line(text[:-1], (), self.name))
-            return True
-        runs = [evaluate(text, {**scope, "self": self.members}) for scope in self.scopes]
-        several = isinstance(runs[0], (tuple, list))
-        results = [list(run) if several else [run] for run in runs]
-        if len({len(items) for items in results}) > 1 or not results[0]:
-            return False
-        if not all(acceptable(item) or item.numel() == 0 for items in results for item in items):
-            return False
-        names = []
-        for items in zip(*results):
-            self.count += 1
-            names.append(f"v{self.count}")
-            self.made_by[names[-1]] = self.name
-            for scope, item in zip(self.scopes, items):
-                scope[names[-1]] = item
-        left = ", ".join(names) + ("," if several and len(names) == 1 else "")
-        self.lines.append(Line(f"{left} = {text}", tuple(names), self.name))
-        return True
-
     def finish(self) -> Program:
-        read = {name for line in self.lines for name in line.uses()}
-        made = [name for line in self.lines for name in line.defines]
-        ends = [name for name in made if name not in read]
-        chosen = [name for name in ends if self.chance(0.85)] or ends[-1:] or made[-1:]
-        chosen += [name for name in made if name in read and self.chance(0.1)]
-        return Program(
-            dict(self.inputs),
-            self.parameters,
-            lines=(*self._relations(), *self.lines),
-            outputs=tuple(chosen[:8]),
-            dynamic="nested",
-            dims=self.dims,
-            sizes=self.sizes,
-        ).without_dead_code()
+        outputs = tuple(self.ends(0.85, 0.1)[:8])
+        lines = (*self._relations(), *self.lines)
+        dims = {name: self.dims[name] for name in self.inputs}
+        inputs = dict(self.inputs)
+        program = Program(inputs, self.parameters, {}, lines, outputs, "nested", dims=dims, sizes=self.sizes)
+        return program.without_dead_code()
 
     def _relations(self) -> tuple[Line, ...]:
         """In half of the programs, assertions that tell the export which sizes are equal, in case that it does not take
@@ -252,8 +152,8 @@ class NestedBuilder:
             return ()
         first: dict[str, str] = {}
         lines = []
-        for name, dims in self.dims.items():
-            for k, dim in enumerate(dims):
+        for name in self.inputs:
+            for k, dim in enumerate(self.dims[name]):
                 if dim.isdigit():
                     continue
                 place = f"{name}.shape[{k}]"

@@ -268,7 +268,7 @@ def written(g: NestedBuilder, x: str, y: str = "") -> str:
     fields["ones"] = ", ".join(["1"] * (rank - 1)) or "1"
     for name, shape in (("w1", (2, 1, 3)), ("w2", (2, 1, 3, 3)), ("w3", (3, 2))):
         if f"{{{name}}}" in g.name:
-            fields[name] = g.parameter(shape)
+            fields[name] = g.parameter(shape, g.dtype)
     text = g.name
     while "{s}" in text:  # each another size
         text = text.replace("{s}", g.size(), 1)
@@ -311,7 +311,7 @@ def square(g: NestedBuilder) -> str:
 
 @template(*IN_PLACE, weight=0.4)
 def in_place(g: NestedBuilder) -> str | None:
-    x = g.writable()
+    x = g.writable(lambda v: v.is_floating_point() and v.ndim > 0)
     if x is None or ("-2" in g.name and g.value(x).ndim < 2):
         return None
     return written(g, x)
