@@ -202,16 +202,8 @@ lint: $(VENV)/lint.stamp build/prose/installed.stamp
 	git ls-files '*.h' '*.cpp' '*.c' | xargs $(VENV)/bin/clang-format --dry-run -Werror
 
 docs: build
-	$(PY) -m tools.codegen.docs
-	$(PY) -m tools.codegen.chip_docs
-	$(PY) -m tools.codegen.isa_docs
-	$(PY) -m tools.codegen.kernels_docs
-	$(PY) -m tools.codegen.tile.docs
-	$(PY) -m tools.codegen.code_size
-	$(PY) -m tools.codegen.suites
+	$(PY) -m tools.pages
 	$(PY) -m tools.codegen.tutorial
-	$(PY) -m tools.names.cuda_names
-	$(PY) tools/dispatch_keys.py
 
 # The pages of docs/, the API from docstrings and headers, and the examples: build/site/index.html.
 site: build $(VENV)/site.stamp
@@ -237,8 +229,7 @@ triton-conformance: build
 	$(PY) -m tools.conformance.triton --write
 
 models: build $(VENV)/demo.stamp
-	$(PY) tools/model_table.py --write
-	$(PY) tools/model_code_table.py --write
+	$(PY) -m tools.model_tables eager code --write
 
 # Two hours on two cores; results are kept in build/architectures, and another run continues.
 architectures: build $(VENV)/demo.stamp

@@ -11,7 +11,6 @@ docs/guides/explore.md.
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from tools.pages import write_section
 from torch_atalla.cli.explore import main as explore
 from torch_atalla.explorer.study import Study
 
@@ -71,14 +71,10 @@ def main() -> None:
             sys.exit("the study on the Dask cluster has other numbers; expected the same ones")
         print(f"the same numbers on a local Dask cluster, in {seconds:.0f} s")
     if args.write_docs:
-        text = DOCS.read_text()
-        begin, end = "<!-- begin: study -->\n", "<!-- end: study -->"
         command = " ".join(f"--vary {key}={values}" for key, values in VARY.items())
-        block = (
-            f"{begin}```text\n$ python -m torch_atalla explore {' '.join(f'{n}.pt2' for n in NETWORKS)} {command} \\\n"
-        )
-        block += f"    --objective cycles,joules,area,error\n{study}\n```\n\n{took}.\n{end}"
-        DOCS.write_text(re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: block, text, flags=re.DOTALL))
+        lines = [f"$ python -m torch_atalla explore {' '.join(f'{n}.pt2' for n in NETWORKS)} {command} \\"]
+        lines += ["    --objective cycles,joules,area,error", str(study)]
+        write_section(DOCS, "study", ["```text", *lines, "```", "", f"{took}."])
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import torch_atalla
+from tools.pages import table, write_section
 
 from .loadable.models import Gpt, ResNet18
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/concepts/memory.md"
-BEGIN, END = "<!-- begin: written by python -m benchmarks.fragmentation --write-docs -->", "<!-- end -->"
 MIB = 1 << 20
 PRECISION = 0.01  # of the smallest limit, as a part of the peak
 DEVICE = "atalla"
@@ -195,19 +195,16 @@ def measure(trace: Trace) -> Found:
     )
 
 
-def table(rows: list[Found]) -> list[str]:
-    lines = [
-        "| trace | allocations | requested MiB | allocated MiB | reserved MiB | unused | segments | "
-        "smallest limit / allocated |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in rows:
-        sizes = " | ".join(f"{size / MIB:.1f}" for size in (row.requested, row.allocated, row.reserved))
-        lines.append(
-            f"| {row.name} | {row.requests:,} | {sizes} | {row.unused:.1%} | {row.segments} | "
-            f"{row.limit / row.allocated:.2f} |"
-        )
-    return lines
+HEAD = (
+    "trace | allocations: | requested MiB: | allocated MiB: | reserved MiB: | unused: | segments: | "
+    "smallest limit / allocated:"
+)
+
+
+def cells(row: Found) -> list[str]:
+    sizes = [f"{size / MIB:.1f}" for size in (row.requested, row.allocated, row.reserved)]
+    ratios = [f"{row.unused:.1%}", str(row.segments), f"{row.limit / row.allocated:.2f}"]
+    return [row.name, f"{row.requests:,}", *sizes, *ratios]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -221,12 +218,10 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("expected traces: " + ", ".join(trace.name for trace in traces()) + "; all for --write-docs")
     torch.atalla.memory._set_allocator_settings(args.settings)
     with torch_atalla.fallback.mode("error"):
-        lines = table([measure(trace) for trace in chosen])
+        lines = table(HEAD, [cells(measure(trace)) for trace in chosen])
     print("\n".join(lines))
     if args.write_docs:
-        from tools.tables import replace_section
-
-        replace_section(PAGE, BEGIN, END, lines)
+        write_section(PAGE, "benchmarks.fragmentation", lines)
     return 0
 
 

@@ -20,14 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.tables import replace_section
+from tools.pages import table, write_section
 from torch_atalla import isa
 from torch_atalla.isa import ops
 
 from . import machine
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/concepts/isa-engine.md"
-BEGIN, END = "<!-- begin: written by python -m benchmarks.isa --write-docs -->", "<!-- end: speed -->"
 
 ROWS = 32
 WEIGHTS, INPUT = 1, 64  # vector registers: 32 activation rows in each half, then C
@@ -147,11 +146,11 @@ def main(argv: list[str] | None = None) -> int:
             ("two machines on two cores", both),
         )
         about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2)}
-        lines = ["| engine | million packets per second |", "| --- | ---: |"]
-        lines += [f"| {name} | {speed / 1e6:.1f} |" for name, speed in rows]
-        lines += [f"| reference interpreter in Python | {reference / 1e6:.6f} |", ""]
+        cells = [(name, f"{speed / 1e6:.1f}") for name, speed in rows]
+        cells.append(("reference interpreter in Python", f"{reference / 1e6:.6f}"))
+        lines = [*table("engine | million packets per second:", cells), ""]
         lines += [f"Measured with: {', '.join(f'{name} {value}' for name, value in about.items())}."]
-        replace_section(PAGE, BEGIN, END, lines)
+        write_section(PAGE, "benchmarks.isa", lines)
     return 0
 
 

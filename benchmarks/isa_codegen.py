@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -25,6 +24,7 @@ import torch
 
 import torch_atalla
 from tools import isa_exports
+from tools.pages import table, write_section
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.program.ir import AnyOperand, Buffer, BufferKind, Launch, LinearProgram, Operand, Port
 from torch_atalla.compiler.schedule.chip_model import ChipModel
@@ -141,25 +141,8 @@ def measure(case: Case) -> list[str]:
     ]
 
 
-HEAD = [
-    "kernel",
-    "packets",
-    "per tile product",
-    "instructions",
-    "cycles",
-    "array",
-    "DMA",
-    "bytes",
-    "reported",
-]
-
-
-def table(rows: list[list[str]], head: list[str]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-NETWORK_HEAD = ["network", "calls", "functions", "packets run", "cycles", "DMA bytes", "cosine to float32"]
+HEAD = "kernel | packets | per tile product | instructions | cycles | array | DMA | bytes | reported"
+NETWORK_HEAD = "network | calls | functions | packets run | cycles | DMA bytes | cosine to float32"
 
 
 def network_rows() -> list[list[str]]:
@@ -202,14 +185,12 @@ def main() -> int:
         print(isa_exports.write(args.export))
         return 0
     if args.networks:
-        name, text = "networks", table(network_rows(), NETWORK_HEAD)
+        name, lines = "networks", table(NETWORK_HEAD, network_rows())
     else:
-        name, text = "kernels", table([measure(case) for case in cases()], HEAD)
-    print(text)
+        name, lines = "kernels", table(HEAD, [measure(case) for case in cases()])
+    print("\n".join(lines))
     if args.write_docs:
-        old = DOCS.read_text()
-        new = re.sub(rf"(<!-- {name} -->\n).*?(\n+<!-- end -->)", lambda m: m[1] + text + m[2], old, flags=re.S)
-        DOCS.write_text(new)
+        write_section(DOCS, name, lines)
     return 0
 
 

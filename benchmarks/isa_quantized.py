@@ -9,7 +9,6 @@ weights from -7 to 7 as 16 * high + low. Adding 192, where neighbouring bfloat16
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 import torch_atalla
+from tools.pages import table, write_section
 from torch_atalla import isa
 from torch_atalla.isa import ops
 from torch_atalla.quantization import encode
@@ -190,24 +190,16 @@ def results() -> list[Result]:
     ]
 
 
-def table() -> str:
-    found = results()
-    lines = ["| weights | bytes per weight | cycles | of bfloat16 |", "| --- | ---: | ---: | ---: |"]
-    for r in found:
-        lines.append(f"| {r.name} | {r.bytes_per_weight} | {r.cycles:,} | {r.cycles / found[0].cycles:.2f} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.isa_quantized", description=__doc__.splitlines()[0])
     parser.add_argument("--write-docs", action="store_true", help="write the table of docs/concepts/gemm.md")
     args = parser.parse_args()
-    text = table()
-    print(text)
+    found = results()
+    rows = ((r.name, r.bytes_per_weight, f"{r.cycles:,}", f"{r.cycles / found[0].cycles:.2f}") for r in found)
+    lines = table("weights | bytes per weight: | cycles: | of bfloat16:", rows)
+    print("\n".join(lines))
     if args.write_docs:
-        begin, end = "<!-- begin: quantized code -->", "<!-- end: quantized code -->"
-        pattern = re.escape(begin) + ".*?" + re.escape(end)
-        DOCS.write_text(re.sub(pattern, lambda _: f"{begin}\n{text}\n{end}", DOCS.read_text(), flags=re.DOTALL))
+        write_section(DOCS, "quantized code", lines)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
+from tools.pages import table, write_section
 from torch_atalla.explorer.space import with_values
 
 from .harness import Spread
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/concepts/dram.md"
-BEGIN, END = "<!-- begin: written by python -m benchmarks.memories --write-docs -->", "<!-- end -->"
 MEMORIES = ("constant", "ddr4_3200", "lpddr4_3200", "lpddr5_6400", "hbm2_2000")
 ROUNDS, LAUNCHES = 9, 4000
 
@@ -95,19 +96,17 @@ def _worker(name: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def table(found: dict[str, list[tuple[float, float]]]) -> list[str]:
-    lines = [
-        "| memory | launches, 1000/s | of constant | packets, million/s | of constant |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+HEAD = "memory | launches, 1000/s | of constant | packets, million/s | of constant"
+
+
+def rows(found: dict[str, list[tuple[float, float]]]) -> Iterator[list[str]]:
     for name, samples in found.items():
         cells = [f"`{name}`"]
         for k, unit in ((0, 1e3), (1, 1e6)):
             ratio = Spread.of([a[k] / b[k] for a, b in zip(samples, found["constant"], strict=True)])
             speed = Spread.of([sample[k] / unit for sample in samples])
             cells += [f"{speed.median:.1f}", f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        yield cells
 
 
 def main() -> None:
@@ -118,12 +117,10 @@ def main() -> None:
     if args.serve:
         serve()
         return
-    lines = table(measure())
+    lines = table(HEAD, rows(measure()))
     print("\n".join(lines))
     if args.write_docs:
-        from tools.tables import replace_section
-
-        replace_section(PAGE, BEGIN, END, lines)
+        write_section(PAGE, "benchmarks.memories", lines)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.pages import write_section
+
 if TYPE_CHECKING:
     from .run import Row
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference/benchmarks.md"
-BEGIN = "<!-- begin: written by python -m benchmarks.run --write-docs -->"
-END = "<!-- end -->"
 TITLES = {"host": "Host cost of a call", "throughput": "Throughput", "model": "Models"}
 
 
@@ -60,10 +60,5 @@ def _table(rows: Sequence[Row], kind: str) -> str:
 
 
 def write_docs(rows: Sequence[Row], environment: Mapping[str, object], path: Path = DOCS) -> None:
-    """Replaces what stands between the two markers. Raises ValueError when the document has not got both."""
-    text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path}: expected the lines {BEGIN!r} and {END!r}")
-    path.write_text(f"{before}{BEGIN}\n\n{tables(rows, environment)}\n\n{END}{after}")
+    """Replace the section of the page. Raises ValueError if it lacks one of the section's markers."""
+    write_section(path, "benchmarks.run", ["", tables(rows, environment), ""])

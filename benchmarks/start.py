@@ -13,15 +13,17 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.pages import table, write_section
 
 from . import machine
 from .harness import Spread
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/reference/benchmarks.md"
-BEGIN, END = "<!-- begin: written by python -m benchmarks.start --write-docs -->", "<!-- end: start -->"
 ROUNDS = 15
 
 # A line with milliseconds of CPU time for what stands between two clocks.
@@ -80,12 +82,10 @@ def measure(rounds: int) -> dict[str, tuple[float | None, Spread]]:
     return found
 
 
-def table(found: dict[str, tuple[float | None, Spread]]) -> list[str]:
-    lines = ["| start of | CPU ms (quartiles) | aim |", "| --- | --- | --- |"]
+def rows(found: dict[str, tuple[float | None, Spread]]) -> Iterator[tuple[str, ...]]:
     for name, (aim, spread) in found.items():
         shown = f"{spread.median:.3g} ({spread.low:.3g} to {spread.high:.3g})"
-        lines.append(f"| {name} | {shown} | {'' if aim is None else f'{aim:g}'} |")
-    return lines
+        yield name, shown, "" if aim is None else f"{aim:g}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -95,14 +95,12 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     rounds = 3 if args.quick else ROUNDS
     meanwhile = machine.OtherWork()
-    lines = table(measure(rounds))
+    lines = table("start of | CPU ms (quartiles) | aim", rows(measure(rounds)))
     about = machine.describe() | {"rounds": rounds, "other_work_cpus": round(meanwhile.cpus(), 2)}
     lines += ["", f"Measured with: {', '.join(f'{name} {value}' for name, value in about.items())}."]
     print("\n".join(lines))
     if args.write_docs:
-        from tools.tables import replace_section
-
-        replace_section(PAGE, BEGIN, END, lines)
+        write_section(PAGE, "benchmarks.start", lines)
     return 0
 
 

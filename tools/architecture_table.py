@@ -32,7 +32,7 @@ sys.path[:] = [str(ROOT), *(p for p in sys.path if Path(p or ".").resolve() != R
 from tools.architectures.measure import Result, as_dict, measure  # noqa: E402
 from tools.architectures.page import page  # noqa: E402
 from tools.architectures.registry import model_types  # noqa: E402
-from tools.tables import options, parsed  # noqa: E402
+from tools.comparison import options, parsed  # noqa: E402
 from torch_atalla import chip  # noqa: E402
 
 IMPORTED = (

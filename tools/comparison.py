@@ -1,16 +1,64 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Differences between results on two devices, for the tools that write tables."""
+"""What the tools that compare models and libraries on two devices share: options, rows, differences of results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import argparse
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
+
+from tools.pages import ROOT
+
+Result = TypeVar("Result")
 
 TOLERANCE = 1e-4  # of difference() for float32
+
+
+def options(doc: str | None, page: Path) -> argparse.ArgumentParser:
+    """--only and --write, of which parsed() allows one."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose name matches")
+    parser.add_argument("--write", action="store_true", help=f"write {page.relative_to(ROOT)}")
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser, argv: list[str] | None = None) -> argparse.Namespace:
+    """The options; --write refuses a part of the rows. Warnings of libraries are off from here on."""
+    args = parser.parse_args(argv)
+    if args.write and args.only:
+        parser.error("--write: expected a run of all rows, without --only")
+    warnings.simplefilter("ignore")
+    return args
+
+
+def measured(
+    names: Iterable[str], only: str, measure: Callable[[str], Result], show: Callable[[Result], str]
+) -> list[Result]:
+    """The results for the names that match, each printed at once."""
+    results = []
+    for name in names:
+        if re.search(only, name):
+            results.append(measure(name))
+            print(show(results[-1]), flush=True)
+    return results
+
+
+def missing_op(error: Exception) -> str:
+    """The op that has no kernel, or the beginning of what the error says."""
+    found = re.search(r"operator '([^']+)'|^(\w+_overrideable)", str(error))
+    return found[found.lastindex or 0] if found else str(error)[:80]
+
+
+def on_device(value: Any) -> Any:
+    """The same containers with their tensors on the device."""
+    return tree_map(lambda x: x.to("atalla") if isinstance(x, torch.Tensor) else x, value)
 
 
 def difference(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares operators of the CPU with those of the device by dispatch key, and writes docs/reference/dispatch-keys.md.
-
-    python tools/dispatch_keys.py            # writes the page
-    python tools/dispatch_keys.py --check    # writes nothing; exits with 1 and the list of what is wrong
+"""docs/reference/dispatch-keys.md: operators of the CPU, compared with those of the device by dispatch key.
 
 PyTorch's dispatcher holds a table of kernels per operator and key. For each key of the CPU (dense, sparse, compressed,
 quantized and nested tensors) the device has one of its own. An operator that has a kernel under the CPU's key only has
@@ -11,19 +8,18 @@ its reason in tools/dispatch_keys.toml. A dense operator that PyTorch composes o
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 import torch_atalla  # noqa: F401 (registers the device's kernels)
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/reference/dispatch-keys.md"
-REASONS = ROOT / "tools/dispatch_keys.toml"
+from . import pages
+
+REASONS = Path(__file__).with_suffix(".toml")
 
 # Key of the host -> key of the device. Autocast has no rule of its own for matrix products on the CPU, as CUDA has.
 KEYS = {
@@ -50,6 +46,7 @@ def has_kernel(name: str, key: str) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
+@lru_cache(maxsize=1)
 def collect() -> list[Operator]:
     """All operators of aten with a kernel under a key of the host; dense ones only if no composite kernel exists."""
     found = []
@@ -71,7 +68,11 @@ def load_reasons() -> dict[str, dict[str, str]]:
     }
 
 
-def problems(operators: list[Operator], reasons: dict[str, dict[str, str]]) -> list[str]:
+def problems() -> list[str]:
+    return missing_kernels(collect(), load_reasons())
+
+
+def missing_kernels(operators: list[Operator], reasons: dict[str, dict[str, str]]) -> list[str]:
     """The mistakes in kernels and reasons; empty if there is none."""
     known = {(o.key, o.name): o for o in operators}
     found = [
@@ -88,7 +89,8 @@ def problems(operators: list[Operator], reasons: dict[str, dict[str, str]]) -> l
     return found
 
 
-def page(operators: list[Operator], reasons: dict[str, dict[str, str]]) -> str:
+def page() -> str:
+    operators, reasons = collect(), load_reasons()
     lines = [
         "# Operators by dispatch key",
         "",
@@ -104,25 +106,6 @@ def page(operators: list[Operator], reasons: dict[str, dict[str, str]]) -> str:
         lines += ["", f"## {key}", ""]
         lines.append(f"{len(group)} operators; {len(group) - len(missing)} have a kernel under {device}.")
         if missing:
-            lines += ["", "| operator | reason |", "| --- | --- |"]
-            lines += [f"| `{o.name}` | {reasons.get(key, {}).get(o.name, '?')} |" for o in missing]
+            rows = ((f"`{o.name}`", reasons.get(key, {}).get(o.name, "?")) for o in missing)
+            lines += ["", *pages.table("operator | reason", rows)]
     return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail on missing reasons and a stale page")
-    check = parser.parse_args().check
-    operators, reasons = collect(), load_reasons()
-    wrong = problems(operators, reasons)
-    if check and (not PAGE.exists() or PAGE.read_text() != page(operators, reasons)):
-        wrong.append(f"{PAGE.relative_to(ROOT)} is stale: run python tools/dispatch_keys.py")
-    if not check:
-        PAGE.write_text(page(operators, reasons))
-    for text in wrong:
-        print(text, file=sys.stderr)
-    return int(bool(wrong))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,10 +16,10 @@ import io
 import logging
 import os
 import pkgutil
-import re
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -31,11 +31,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:] = [str(ROOT), *(p for p in sys.path if Path(p or ".").resolve() != ROOT / "tools")]
 
 from benchmarks import libraries  # noqa: E402
-from tools.comparison import TOLERANCE, difference  # noqa: E402
-from tools.tables import missing_op, options, parsed  # noqa: E402
+from tools.comparison import TOLERANCE, difference, measured, missing_op, options, parsed  # noqa: E402
+from tools.pages import DOCS, row, table, write_section  # noqa: E402
 from torch_atalla import chip, fallback, telemetry  # noqa: E402
 
-PAGE = ROOT / "docs/reference/libraries.md"
+PAGE = DOCS / "reference/libraries.md"
+HEAD = "library | version | what was run | as on the CPU | launches: | error: | tolerance: | device: | CPU: | ratio:"
 NAMES = sorted(module.name for module in pkgutil.iter_modules(libraries.__path__))
 
 
@@ -54,6 +55,15 @@ class Result:
     @property
     def right(self) -> bool:
         return not self.missing and self.error <= self.tolerance
+
+    def cells(self) -> list[str]:
+        facts = [self.name, self.version, self.example]
+        if self.missing:
+            return [*facts, f"no: `{self.missing}`", *[""] * 6]
+        ratio = self.milliseconds / max(self.milliseconds_on_cpu, 1e-9)
+        times = [f"{self.milliseconds:,.0f}", f"{self.milliseconds_on_cpu:,.0f}", f"{ratio:.1f}"]
+        numbers = [f"{self.launches:,}", f"{self.error:.1e}", f"{self.tolerance:.0e}"]
+        return [*facts, "yes" if self.right else "no", *numbers, *times]
 
 
 def load(name: str) -> ModuleType:
@@ -93,40 +103,10 @@ def run(name: str, repeats: int = 1) -> Result:
     return Result(*facts, launches, worst, tolerance, min(spent for _, spent in later), on_cpu)
 
 
-def page(results: list[Result]) -> str:
-    right = sum(r.right for r in results)
-    rows = []
-    for r in results:
-        ratio = r.milliseconds / max(r.milliseconds_on_cpu, 1e-9)
-        times = f"{r.milliseconds:,.0f} | {r.milliseconds_on_cpu:,.0f} | {ratio:.1f}"
-        numbers = f"yes | {r.launches:,} | {r.error:.1e} | {r.tolerance:.0e} | {times}"
-        if r.missing:
-            numbers = f"no: `{r.missing}` | | | | | |"
-        elif not r.right:
-            numbers = "no" + numbers.removeprefix("yes")
-        rows.append(f"| {r.name} | {r.version} | {r.example} | {numbers} |")
-    lines = [
-        "# Libraries",
-        "",
-        "This page lists the libraries whose own examples run on the device. [The guide](../guides/libraries.md)",
-        "explains what torch_atalla adapts in them. Written by `python tools/library_table.py --write`, with the",
-        "versions of `requirements-ecosystem.txt`. `make test-ecosystem` installs these versions and runs the",
-        "examples as tests.",
-        "",
-        "Each example follows the library's documentation in small, with the device's name changed",
-        "(`benchmarks/libraries`). The fallback is forbidden: an op without a kernel ends the example. `error` is",
-        "the largest difference of a result from the CPU's, over the largest value of the result. It is at most",
-        "`tolerance`. Integers must be equal. Times are those of the fastest of three later runs of the whole",
-        "example, with one thread for each device, in milliseconds. The chip is simulated, and most of the time",
-        "of small examples is Python.",
-        "",
-        f"{right} of {len(results)} examples run wholly on the chip and match the CPU.",
-        "",
-        "| library | version | what was run | as on the CPU | launches | error | tolerance | device | CPU | ratio |",
-        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        *rows,
-    ]
-    return "\n".join(lines) + "\n"
+def lines(results: list[Result]) -> list[str]:
+    right = sum(result.right for result in results)
+    count = f"{right} of {len(results)} examples run wholly on the chip and match the CPU."
+    return [count, "", *table(HEAD, (result.cells() for result in results))]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -134,14 +114,10 @@ def main(argv: list[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     chip.set_num_threads(1)
-    results = []
-    for name in NAMES:
-        if re.search(args.only, name):
-            results.append(run(name, repeats=3))
-            print(results[-1], flush=True)
-    print(f"{sum(r.right for r in results)} of {len(results)} libraries are native and match the CPU")
+    results = measured(NAMES, args.only, partial(run, repeats=3), lambda result: row(result.cells()))
+    print(lines(results)[0])
     if args.write:
-        PAGE.write_text(page(results))
+        write_section(PAGE, "libraries", lines(results))
     return int(not all(r.right for r in results))
 
 

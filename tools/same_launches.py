@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 import torch_atalla
 from torch_atalla.telemetry import Recording
 
-from .tables import on_device
+from .comparison import on_device
 
 
 class Launches(NamedTuple):

@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.pages import write_section
+
 if TYPE_CHECKING:
     from ..harness import Spread
     from .compare import Cell, Row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/reference/benchmarks-loadables.md"
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 HEAD = (
     "| runtime | save s | file MB | imports s | load ms | first ms | peak MB | 1 thread ms | ratio | 2 threads ms "
     "| ratio | CPU ms, 1 thread | ratio | error |"
@@ -76,6 +77,4 @@ def tables(rows: list[Row], about: dict[str, Any]) -> str:
 
 
 def write_docs(text: str) -> None:
-    page = DOCS.read_text()
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    DOCS.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    write_section(DOCS, "tables", [text])

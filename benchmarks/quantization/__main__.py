@@ -10,11 +10,12 @@ have limits.
 from __future__ import annotations
 
 import argparse
-import re
 import tempfile
 from pathlib import Path
 
 import torch
+
+from tools.pages import write_section
 
 from .accuracy import of_decoder, of_minilm
 from .convolutions import blocks, results
@@ -79,13 +80,6 @@ def accuracy_table(chosen: list[Variant]) -> str:
     return text
 
 
-def write(name: str, text: str) -> None:
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-    block = f"{begin}\n{text}\n{end}"
-    page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: block, DOCS.read_text(), flags=re.DOTALL)
-    DOCS.write_text(page)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quantization", description=__doc__.splitlines()[0])
     parser.add_argument("--write-docs", action="store_true", help="write the tables of docs/guides/quantize.md")
@@ -101,7 +95,7 @@ def main() -> None:
     for name in args.tables or tables:
         text = tables[name]()
         if args.write_docs:
-            write(name, text)
+            write_section(DOCS, name, [text])
 
 
 if __name__ == "__main__":

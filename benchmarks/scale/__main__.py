@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 import torch_atalla
+from tools.pages import row, table, write_section
 
 from .. import machine
 from ..report import seconds as shown_seconds
@@ -25,13 +26,12 @@ from .sweep import Sweep, exponent
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, PLOT = DOCS / "reference/benchmarks.md", DOCS / "static/scale.svg"
-BEGIN, END = "<!-- begin: written by python -m benchmarks.scale --write-docs -->", "<!-- end: scale -->"
 SWEEPS = (*device.SWEEPS, *decoder.SWEEPS, *processes.SWEEPS, *programs.SWEEPS)  # memory is returned at the end
 
 
-def row(sweep: Sweep, costs: list[float]) -> str:
+def cells(sweep: Sweep, costs: list[float]) -> tuple[str, ...]:
     shown = ", ".join(f"{size:,}: {shown_seconds(cost)}" for size, cost in zip(sweep.sizes, costs))
-    return f"| {sweep.name} | {shown} | {exponent(sweep.sizes, costs):.2f} | {sweep.bound} |"
+    return sweep.name, shown, f"{exponent(sweep.sizes, costs):.2f}", sweep.bound
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -50,20 +50,17 @@ def main(argv: list[str] | None = None) -> int:
     found = []
     for sweep in chosen:
         found.append((sweep, [sweep.cost(size) for size in sweep.sizes]))
-        print(row(*found[-1]), flush=True)
+        print(row(cells(*found[-1])), flush=True)
     if args.plot:
         plot(found, args.plot)
     if args.write_docs:
-        from tools.tables import replace_section
-
         plot(found, PLOT)
         about = machine.describe() | {"other_work_cpus": round(meanwhile.cpus(), 2)}
         lines = ["![cost over size](../static/scale.svg)", ""]
-        lines += ["| cost of | time by n | exponent | bound |", "| --- | --- | ---: | --- |"]
-        lines += [row(*one) for one in found]
+        lines += table("cost of | time by n | exponent: | bound", (cells(*one) for one in found))
         lines += ["", decoder.summary(), ""]
         lines += [f"Measured with: {', '.join(f'{name} {value}' for name, value in about.items())}."]
-        replace_section(PAGE, BEGIN, END, lines)
+        write_section(PAGE, "benchmarks.scale", lines)
     return 0
 
 

@@ -34,10 +34,9 @@ class TestNames(TestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.names = cuda_names.collect()
-        cls.reasons = cuda_names.load_reasons()
 
     def test_every_name_is_there_or_has_a_reason(self):
-        self.assertEqual(cuda_names.problems(self.names, self.reasons), [])
+        self.assertEqual(cuda_names.name_problems(self.names, cuda_names.load_reasons()), [])
 
     def test_reasons_lack_what_the_product_lacks(self):
         """A reason such as "no thermal model" fails when a thermal model exists."""
@@ -56,9 +55,6 @@ class TestNames(TestCase):
         self.assertEqual(
             cuda_names.dangling(reasons), ["the reason for a names torch.atalla.no_such_name, which does not exist"]
         )
-
-    def test_the_page_is_current(self):
-        self.assertEqual(cuda_names.PAGE.read_text(), cuda_names.page(self.names, self.reasons))
 
     def test_the_walk_finds_what_torch_cuda_lists(self):
         """The names come from source files: they must hold at least what the imported module shows."""
@@ -107,11 +103,11 @@ class TestNames(TestCase):
     def test_problems_are_found(self):
         Name = cuda_names.Name
         names = [Name("here", "", True), Name("gone", "", False), Name("gone.x", "gone", False)]
-        self.assertEqual(cuda_names.problems(names, {"gone": "why"}), [])
-        self.assertEqual(len(cuda_names.problems(names, {})), 2)
-        self.assertRegex(cuda_names.problems(names, {"gone": "why", "here": "why"})[0], "exists")
-        self.assertRegex(cuda_names.problems(names, {"gone": "why", "other": "why"})[0], "no name of torch.cuda")
-        self.assertIn("| `x` | absent: as `gone` |", cuda_names.page(names, {"gone": "why"}))
+        self.assertEqual(cuda_names.name_problems(names, {"gone": "why"}), [])
+        self.assertEqual(len(cuda_names.name_problems(names, {})), 2)
+        self.assertRegex(cuda_names.name_problems(names, {"gone": "why", "here": "why"})[0], "exists")
+        self.assertRegex(cuda_names.name_problems(names, {"gone": "why", "other": "why"})[0], "no name of torch.cuda")
+        self.assertIn("| `x` | absent: as `gone` |", cuda_names.render(names, {"gone": "why"}))
 
     def test_submodules_can_be_imported(self):
         code = "from torch.atalla.memory import memory_allocated; import torch.atalla.random, torch.atalla.streams\n"

@@ -300,7 +300,7 @@ def test_tables_are_written_between_the_markers(benchmarks, tmp_path: Path) -> N
     )
     rows = [benchmarks.run.Row("add", "8", group, 1, pair) for group in ("host", "throughput")]
     path = tmp_path / "doc.md"
-    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    path.write_text("before\n<!-- begin: benchmarks.run -->\nold\n<!-- end: benchmarks.run -->\nafter\n")
     report.write_docs(rows, {"cpus": 2}, path)
     text = path.read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text

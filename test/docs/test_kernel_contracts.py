@@ -8,8 +8,7 @@ import unittest
 from pathlib import Path
 
 import torch_atalla
-from tools.codegen import kernels, kernels_cpp, kernels_docs, kernels_json, model
-from tools.codegen.tile import docs as tile_docs
+from tools.codegen import kernels, kernels_cpp, kernels_json, model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -179,14 +178,6 @@ class TestTable(unittest.TestCase):
             },
         )
 
-    def test_page_is_up_to_date(self):
-        text = kernels_docs.PAGE.read_text()
-        self.assertEqual(kernels_docs.page(text, self.entries), text, "run `make docs`")
-
     def test_guide_shows_the_contract(self):
         shown = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/guides/adding-a-kernel.md").read_text(), re.S)
         self.assertIn(shown[1], (ROOT / kernels.TABLE).read_text())
-
-    def test_page_of_tile_programs(self):
-        text = tile_docs.PAGE.read_text()
-        self.assertEqual(tile_docs.page(text, tile_docs.load()), text, "run `make docs`")

@@ -49,7 +49,7 @@ def test_page() -> None:
         library_table.Result("b", "2.0", "Its README", missing="aten::roll"),
         library_table.Result("c", "3.0", "Its tutorial", 1200, 1.0, 1e-4, 30.0, 10.0),
     ]
-    text = library_table.page(results)
+    text = "\n".join(library_table.lines(results))
     assert "1 of 3 examples run wholly on the chip" in text
     assert "| a | 1.0 | Its quickstart | yes | 12 | 1.0e-06 | 1e-04 | 30 | 10 | 3.0 |" in text
     assert "| b | 2.0 | Its README | no: `aten::roll` | | | | | | |" in text

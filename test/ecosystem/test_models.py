@@ -7,7 +7,8 @@ import importlib.util
 
 import pytest
 
-from tools import model_table
+from tools.comparison import TOLERANCE
+from tools.model_tables import eager
 from tools.model_zoo import MODELS
 
 pytestmark = [
@@ -27,19 +28,19 @@ MISSING: dict[str, str] = {}
     ],
 )
 def test_model(name: str) -> None:
-    result = model_table.run(name)
-    assert result.native, f"{result.missing} is not native"
-    assert result.error <= model_table.TOLERANCE
+    result = eager.measure(name)
+    assert not result.problem, f"{result.problem} is not native"
+    assert result.error <= TOLERANCE
     assert result.ops > 20 and result.launches > 10 and result.cycles > 0
 
 
 def test_page() -> None:
     results = [
-        model_table.Result("A", 1000, 10, 5, 2000, 3e-6, 1e-6),
-        model_table.Result("B", 2000, missing="aten::roll"),
-        model_table.Result("C", 3000, 10, 5, 2000, 3e-6, 1.0),
+        eager.Result("A", 1000, 10, 5, 2000, 3e-6, 1e-6),
+        eager.Result("B", 2000, problem="aten::roll"),
+        eager.Result("C", 3000, 10, 5, 2000, 3e-6, 1.0),
     ]
-    text = model_table.page(results)
+    text = "\n".join(eager.lines(results))
     assert "1 of 3 run wholly on the chip" in text
     assert "| A | 1,000 | 10 | 5 | 2,000 | 3 µJ | 1.0e-06 | |" in text
     assert "| B | 2,000 | | | | | | `aten::roll` |" in text

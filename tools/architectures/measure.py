@@ -23,8 +23,7 @@ from tools.architectures.inputs import SIZES, Inputs, candidates
 from tools.architectures.registry import model_class
 from tools.architectures.rules import RULES
 from tools.architectures.small_config import small_config
-from tools.comparison import TOLERANCE, Tensors, difference, tensors
-from tools.tables import on_device
+from tools.comparison import TOLERANCE, Tensors, difference, on_device, tensors
 
 MOST = 50_000_000  # parameters of a model that is not narrow
 NOISE = 0.02  # standard deviation of what is added to each parameter

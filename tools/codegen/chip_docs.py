@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/reference/chip-parameters.md from chip.toml and the DRAM presets: python -m tools.codegen.chip_docs"""
+"""docs/reference/chip-parameters.md, from chip.toml and the DRAM presets."""
 
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from .. import pages
+from ..pages import ROOT
+
 CHIP = "csrc/sim/chip.toml"
 PRESETS = "csrc/sim/dram/presets"
 
@@ -26,10 +27,8 @@ def number(value: Any) -> str:
 
 
 def table(parameters: dict[str, Any]) -> list[str]:
-    lines = ["| parameter | value | unit | source |", "| --- | --- | --- | --- |"]
-    for name, given in parameters.items():
-        lines.append(f"| `{name}` | {number(given['value'])} | {given['unit']} | {given['source']} |")
-    return lines
+    rows = ((f"`{name}`", number(g["value"]), g["unit"], g["source"]) for name, g in parameters.items())
+    return pages.table("parameter | value | unit | source", rows)
 
 
 def page() -> str:
@@ -42,10 +41,5 @@ def page() -> str:
         lines += [f"## dram.preset = {path.stem}", ""]
         found = tomllib.loads(path.read_text())
         named = {f"{section}.{name}": given for section, group in found.items() for name, given in group.items()}
-        lines += table(named)
-        lines.append("")
+        lines += [*table(named), ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-if __name__ == "__main__":
-    (ROOT / "docs/reference/chip-parameters.md").write_text(page())

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes docs/reference/ops.md and layouts.md from the lists of ops: python -m tools.codegen.docs"""
+"""docs/reference/ops.md, from the list of ops."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from . import layouts, model, registrations
-
-ROOT = Path(__file__).resolve().parents[2]
+from .. import pages
+from . import model, registrations
 
 
 def dtype_text(dtypes: tuple[str, ...]) -> str:
@@ -20,7 +17,14 @@ def dtype_text(dtypes: tuple[str, ...]) -> str:
     return ", ".join(found + rest)
 
 
-def page(entries: list[model.Entry]) -> str:
+def cells(entry: model.Entry) -> tuple[str, ...]:
+    overloads = ", ".join(f"`{o}`" for o in registrations.overloads(entry))
+    kernels = ", ".join(f"`{k}`" for k in entry.kernels)
+    return f"`{entry.op}`", overloads, kernels, dtype_text(entry.input_dtypes)
+
+
+def page() -> str:
+    entries = model.load(pages.ROOT / "csrc/aten/atalla_native_functions.yaml")
     lines = [
         "# Native ops",
         "",
@@ -30,16 +34,6 @@ def page(entries: list[model.Entry]) -> str:
         "",
         f"{len(entries)} families, {sum(len(registrations.overloads(e)) for e in entries)} overloads.",
         "",
-        "| op | overloads | kernels | input dtypes |",
-        "| --- | --- | --- | --- |",
+        *pages.table("op | overloads | kernels | input dtypes", map(cells, sorted(entries, key=lambda e: e.op))),
     ]
-    for e in sorted(entries, key=lambda e: e.op):
-        overloads = ", ".join(f"`{o}`" for o in registrations.overloads(e))
-        kernels = ", ".join(f"`{k}`" for k in e.kernels)
-        lines.append(f"| `{e.op}` | {overloads} | {kernels} | {dtype_text(e.input_dtypes)} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    (ROOT / "docs/reference/ops.md").write_text(page(model.load(ROOT / "csrc/aten/atalla_native_functions.yaml")))
-    (ROOT / "docs/reference/layouts.md").write_text(layouts.page(layouts.load(ROOT / layouts.TABLE)))

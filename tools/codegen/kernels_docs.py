@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the tables of docs/reference/kernels.md from the kernel contracts: python -m tools.codegen.kernels_docs"""
+"""The tables of docs/reference/kernels.md, from the kernel contracts."""
 
 from __future__ import annotations
 
-from . import kernels
+from itertools import groupby
 
-PAGE = kernels.ROOT / "docs/reference/kernels.md"
-BEGIN, END = "<!-- kernels: begin -->\n", "<!-- kernels: end -->\n"
+from .. import pages
+from . import kernels
 
 
 def operand(o: kernels.Operand | kernels.Reference) -> str:
@@ -55,33 +55,18 @@ def loop(item: kernels.Loop) -> str:
     return text + (f" without `{item.condition[0]}`" if len(item.condition) == 1 else "")
 
 
-def row(kernel: kernels.Kernel) -> str:
+def cells(kernel: kernels.Kernel) -> list[str]:
     names = " ".join(f"`{name}`" for name in kernel.names)
     version = f" (version {kernel.version})" if kernel.version > 1 else ""
     operands = ", ".join(map(operand, kernel.own_operands))
     parameters = "<br>".join(map(parameter, kernel.own_parameters))
     meaning = kernel.meaning + (f" Divided along {', '.join(map(loop, kernel.loops))}." if kernel.loops else "")
     meaning += "".join(f"<br>{output} = `{text}`" for output, text in kernel.values.items())
-    cells = (names + version, operands, parameters, meaning)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return [cell.replace("|", "\\|") for cell in (names + version, operands, parameters, meaning)]
 
 
-def tables(entries: list[kernels.Kernel]) -> str:
+def page() -> str:
     lines: list[str] = []
-    for section in dict.fromkeys(k.section for k in entries):
-        lines += ["", f"## {section}", "", "| kernel | operands | parameters | meaning |", "| --- | --- | --- | --- |"]
-        lines += [row(k) for k in entries if k.section == section]
-    return "\n".join(lines[1:]) + "\n"
-
-
-def page(text: str, entries: list[kernels.Kernel]) -> str:
-    """`text` with its tables replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"{PAGE.name} has no lines {BEGIN.strip()} and {END.strip()}")
-    return before + BEGIN + tables(entries) + END + after
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(), kernels.load(kernels.ROOT / kernels.TABLE).kernels))
+    for section, group in groupby(kernels.load(kernels.ROOT / kernels.TABLE).kernels, lambda kernel: kernel.section):
+        lines += ["", f"## {section}", "", *pages.table("kernel | operands | parameters | meaning", map(cells, group))]
+    return pages.with_section(pages.DOCS / "reference/kernels.md", "kernels", lines[1:])

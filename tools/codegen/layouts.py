@@ -13,6 +13,7 @@ from torchgen.context import native_function_manager
 from torchgen.gen import parse_native_yaml
 from torchgen.model import DispatchKey, NativeFunction
 
+ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/aten/atalla_layout_functions.yaml"
 FIELDS = {"title", "shared", "upstream", "own", "without"}
 
@@ -135,8 +136,9 @@ def generate(layouts: list[Layout]) -> str:
     return "\n".join([*lines, "}  // namespace", "}  // namespace atalla::aten", ""])
 
 
-def page(layouts: list[Layout]) -> str:
+def page() -> str:
     """docs/reference/layouts.md: which ops take sparse, quantized and nested tensors, and whose kernels they run."""
+    layouts = load(ROOT / TABLE)
     lines = [
         "# Ops on sparse, quantized and nested tensors",
         "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the table of test files in docs/guides/testing.md from their docstrings: python -m tools.codegen.suites"""
+"""The table of test files in docs/guides/testing.md, from their docstrings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/guides/testing.md"
-BEGIN, END = "<!-- suites: begin -->\n", "<!-- suites: end -->\n"
+from .. import pages
+from ..pages import ROOT
 
 
 def summary(path: Path) -> str:
@@ -20,22 +19,8 @@ def summary(path: Path) -> str:
     return re.sub(r"\s+", " ", docstring.partition("\n\n")[0]).replace("|", "\\|")
 
 
-def table() -> str:
-    lines = ["| file | what it is about |", "| --- | --- |"]
+def page() -> str:
     folder = ROOT / "test"
     files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]
-    lines += [f"| {path.relative_to(ROOT)} | {summary(path)} |" for path in files]
-    return "\n".join(lines) + "\n"
-
-
-def page(text: str) -> str:
-    """`text` with its table replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"{PAGE.relative_to(ROOT)} has no lines {BEGIN.strip()} and {END.strip()}")
-    return before + BEGIN + table() + END + after
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+    table = pages.table("file | what it is about", ((path.relative_to(ROOT), summary(path)) for path in files))
+    return pages.with_section(pages.DOCS / "guides/testing.md", "suites", table)

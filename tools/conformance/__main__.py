@@ -17,19 +17,7 @@ from pathlib import Path
 
 from .page import write
 from .runs import OUTCOMES, check
-from .suites import load
-
-
-def upstream_folder() -> Path:
-    """Return the folder of upstream's tests. Ends the process if it is not named or has no tests."""
-    given = os.environ.get("ATALLA_UPSTREAM_TESTS", "")
-    folder = Path(given).resolve()
-    if not given or not (folder / "test_torch.py").is_file():
-        sys.exit(
-            f"tools.conformance: ATALLA_UPSTREAM_TESTS is {given!r}; expected the folder `test` of a source tree of "
-            "PyTorch, of the version of the installed torch or near it"
-        )
-    return folder
+from .suites import load, upstream
 
 
 def main() -> None:
@@ -39,21 +27,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--rows", type=Path, help="keep outcomes here; of tests that have one, run those that failed")
     args = parser.parse_args()
-    table, folder = load(), upstream_folder()
+    expected = "the folder `test` of a source tree of PyTorch, of the version of the installed torch or near it"
+    table, folder = load(), upstream("ATALLA_UPSTREAM_TESTS", expected, "test_torch.py")
     results = []
     for suite in args.suites or table.suites:
-        result = check(folder, suite, table, args.jobs, args.rows and args.rows.resolve())
-        results.append(result)
-        counts = result.counts()
-        print(f"{suite}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES), flush=True)
-        for test, outcome in result.outcomes.items():
-            if outcome == "failed":
-                print(f"  failed {test}: {result.texts[test].splitlines()[0][:200]}", flush=True)
-        for test in result.unexpected:
-            print(f"  passes, although it is excluded: {test}", flush=True)
+        results.append(check(folder, suite, table, args.jobs, args.rows and args.rows.resolve()))
+        results[-1].show(OUTCOMES)
     if args.write:
         write(results, folder)
-    sys.exit(any(result.unexpected or "failed" in result.outcomes.values() for result in results))
+    sys.exit(not all(result.is_right for result in results))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares how Dynamo traces torch.cuda and torch.atalla, and writes docs/guides/compile-names.md.
-
-    python -m tools.conformance.dynamo_names            # writes the page
-    python -m tools.conformance.dynamo_names --check    # writes nothing; exit status 1 if the page is stale
+"""docs/guides/compile-names.md: how Dynamo traces torch.cuda and torch.atalla.
 
 The names of torch.cuda are those with a rule in the installed torch: in its tables of functions, constants, handlers,
 classes and device contexts. test/device/test_dynamo_names.py compiles each name of torch.atalla.
@@ -10,11 +7,8 @@ classes and device contexts. test/device/test_dynamo_names.py compiles each name
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,10 +17,10 @@ from torch._dynamo import trace_rules
 from torch._dynamo.variables import SkipFunctionVariable, TorchInGraphFunctionVariable, ctx_manager, user_defined
 from torch._dynamo.variables import torch as torch_variables
 
+from tools import pages
 from torch_atalla.device import namespace as atalla
 from torch_atalla.integration.dynamo import tracing
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/guides/compile-names.md"
 ABSENT = "absent"
 PLAIN = "a plain call"
 INTO = "traced into"
@@ -38,7 +32,7 @@ METHODS = {
 HEAD = """# Names of the device module in compiled code
 
 This page lists how torch.compile treats each function and class of `torch.atalla`, beside the rule that Dynamo has for
-the same name of `torch.cuda`. The command `python -m tools.conformance.dynamo_names` writes it, and
+the same name of `torch.cuda`. The command `python -m tools.pages guides/compile-names.md` writes it, and
 test/device/test_dynamo_names.py compiles each name.
 
 - {constant}: the compiled code has the value; with a guard, it is compiled again when the value changes.
@@ -50,9 +44,6 @@ test/device/test_dynamo_names.py compiles each name.
 - {absent}: [torch.cuda's names](../reference/cuda-names.md) gives the reason.
 
 A graph that names the device without an ordinal (`device="atalla"`) is guarded on the current device.
-
-| name | `torch.cuda` | `torch.atalla` |
-| --- | --- | --- |
 """
 
 
@@ -64,8 +55,9 @@ class Row:
 
 
 def rows() -> list[Row]:
-    names = sorted({*_cuda_rules(), *tracing.NAMES} - {name for name in _cuda_rules() if _is_private(name)})
-    functions = [Row(name, _cuda_rules().get(name, "no rule"), of_atalla(name)) for name in names if _is_listed(name)]
+    of_cuda = dict(_cuda_rules())
+    names = sorted(name for name in {*of_cuda, *tracing.NAMES} if not _is_private(name))
+    functions = [Row(name, of_cuda.get(name, "no rule"), of_atalla(name)) for name in names]
     methods = [
         Row(f"{kind}.{name}", tracing.CALL, tracing.CALL) for kind, members in METHODS.items() for name in members
     ]
@@ -85,15 +77,7 @@ def _is_private(name: str) -> bool:
     return any(part.startswith("_") for part in name.split("."))
 
 
-def _is_listed(name: str) -> bool:
-    return not _is_private(name)
-
-
-def _cuda_rules() -> dict[str, str]:
-    return dict(_found())
-
-
-def _found() -> Iterator[tuple[str, str]]:
+def _cuda_rules() -> Iterator[tuple[str, str]]:
     handlers = TorchInGraphFunctionVariable._get_handlers()
     for table in trace_rules.torch_name_rule_map:
         for path, rule in table.items():  # type: ignore[attr-defined]
@@ -129,26 +113,11 @@ def _kind(function: Any, rule: type, handlers: dict[Any, Any]) -> str:
     return PLAIN
 
 
-def render() -> str:
+def page() -> str:
     head = HEAD.format(
         constant=tracing.CONSTANT.capitalize(), number=tracing.NUMBER.capitalize(), break_=tracing.BREAK.capitalize(),
         plain=PLAIN.capitalize(), into=INTO.capitalize(),
         absent=ABSENT.capitalize(),
     )  # fmt: skip
-    return head + "".join(f"| `{row.name}` | {row.cuda} | {row.atalla} |\n" for row in rows())
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is stale")
-    if not parser.parse_args().check:
-        PAGE.write_text(render())
-        return 0
-    stale = not PAGE.is_file() or PAGE.read_text() != render()
-    if stale:
-        print(f"{PAGE.name} is stale: run python -m tools.conformance.dynamo_names")
-    return 1 if stale else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    cells = ((f"`{row.name}`", row.cuda, row.atalla) for row in rows())
+    return "\n".join([head, *pages.table("name | `torch.cuda` | `torch.atalla`", cells)]) + "\n"

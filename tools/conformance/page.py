@@ -6,10 +6,11 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
-from .runs import OUTCOMES, ROOT, Result
+from ..pages import DOCS, table
+from .runs import OUTCOMES, Result
 from .suites import Table, load
 
-PAGE = ROOT / "docs/reference/conformance.md"
+PAGE = DOCS / "reference/conformance.md"
 
 HEAD = """# Conformance to upstream's tests
 
@@ -32,15 +33,13 @@ def tests_version(folder: Path) -> str:
     return path.read_text().strip() if path.is_file() else "unknown"
 
 
-def exclusions(table: Table) -> str:
+def exclusions(known: Table) -> str:
     """Return the section of the page that lists the exclusions by suite."""
     lines = ["## Exclusions", ""]
-    for suite in table.suites:
-        rows = [row for row in table.exclusions if row.suite == suite]
+    for suite in known.suites:
+        rows = [(row.names(), row.reason) for row in known.exclusions if row.suite == suite]
         if rows:
-            lines += [f"### {suite}", "", "| tests | reason |", "| --- | --- |"]
-            lines += [f"| {'<br>'.join(f'`{test}`' for test in row.tests)} | {row.reason} |" for row in rows]
-            lines.append("")
+            lines += [f"### {suite}", "", *table("tests | reason", rows), ""]
     return "\n".join(lines)
 
 
@@ -53,22 +52,19 @@ def kept_counts(text: str, versions: str) -> dict[str, list[int]]:
     return {row[0]: [int(cell) for cell in row[1:]] for row in wanted}
 
 
-def counts(results: list[Result], table: Table, kept: dict[str, list[int]]) -> str:
+def counts(results: list[Result], known: Table, kept: dict[str, list[int]]) -> str:
     """Return the table of counts with a total. Suites that did not run have the counts of `kept`, or are marked."""
     found = kept | {result.suite: [result.counts()[outcome] for outcome in OUTCOMES] for result in results}
-    lines = ["| suite | passed | failed | excluded | fails on the CPU too | skipped |", "| --- " * 6 + "|"]
-    for name in table.suites:
-        numbers = [str(number) for number in found[name]] if name in found else ["not run", *[""] * 4]
-        lines.append(f"| {name} | " + " | ".join(numbers) + " |")
-    totals = [sum(column) for column in zip(*(found[name] for name in table.suites if name in found))]
-    lines.append("| all that ran | " + " | ".join(map(str, totals)) + " |")
-    return "\n".join(lines) + "\n"
+    rows: list[list[object]] = [[name, *found.get(name, ["not run", *[""] * 4])] for name in known.suites]
+    totals = [sum(column) for column in zip(*(found[name] for name in known.suites if name in found))]
+    head = "suite | passed | failed | excluded | fails on the CPU too | skipped"
+    return "\n".join(table(head, [*rows, ["all that ran", *totals]])) + "\n"
 
 
 def write(results: list[Result], folder: Path) -> None:
     """Write the page of a run. The counts of other suites stay, if they were measured with the same versions."""
-    table = load()
+    known = load()
     used, tests = importlib.metadata.version("torch"), tests_version(folder)
     versions = f"Measured with torch {used} and the tests of PyTorch {tests}.\n\n"
     kept = kept_counts(PAGE.read_text(), versions) if PAGE.is_file() else {}
-    PAGE.write_text(HEAD + versions + counts(results, table, kept) + MEANING + "\n" + exclusions(table))
+    PAGE.write_text(HEAD + versions + counts(results, known, kept) + MEANING + "\n" + exclusions(known))

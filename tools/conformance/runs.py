@@ -9,34 +9,72 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .rows import EXPECTED_FAILURE
-from .suites import Table
+from .suites import Exclusion, Table
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAM_BYTES = 16 << 30  # some tests keep several tensors of 600 MB
-OUTCOMES = ("passed", "failed", "excluded", "cpu", "skipped")
+OUTCOMES = ("passed", "failed", "excluded", "cpu", "skipped")  # "cpu": the CPU fails as well
+Rows = dict[str, dict[str, str]]  # by test (rows.py)
 
 
 @dataclass
 class Result:
-    """What became of each test of a suite: one of OUTCOMES ("cpu": the CPU fails as well), and the reason."""
+    """The outcome of each test of a suite, with the text of its failure or the reason of its exclusion."""
 
     suite: str
     outcomes: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     unexpected: list[str] = field(default_factory=list)  # excluded tests that passed
 
+    def add(self, test: str, row: Mapping[str, str] | None, exclusion: Exclusion | None) -> None:
+        """Add a test by its row, if it ran, or by the exclusion that it falls under."""
+        if row is not None:
+            self.outcomes[test], self.texts[test] = row["outcome"], row["text"]
+        if exclusion is not None:
+            self.outcomes[test], self.texts[test] = "gpu" if exclusion.gpu else "excluded", exclusion.reason
+            if row is not None and row["outcome"] == "passed":
+                self.unexpected.append(test)
+
     def counts(self) -> Counter[str]:
         return Counter(self.outcomes.values())
+
+    @property
+    def is_right(self) -> bool:
+        return not self.unexpected and "failed" not in self.outcomes.values()
+
+    def show(self, outcomes: Sequence[str]) -> None:
+        """Print the counts of these outcomes, and what is wrong."""
+        counts = self.counts()
+        print(f"{self.suite}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in outcomes), flush=True)
+        for test, outcome in self.outcomes.items():
+            if outcome == "failed":
+                print(f"  failed {test}: {(self.texts[test].splitlines() or [''])[0][:200]}", flush=True)
+        for test in self.unexpected:
+            print(f"  passes, although it is excluded: {test}", flush=True)
+
+
+def run_pytest(
+    folder: Path, file: str, plugin: str, jobs: int, variables: Mapping[str, str], options: Iterable[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a test file below `folder` with a plugin, for which `variables` of the environment are."""
+    outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(folder)]
+    command += ["-p", plugin, "-p", "no:cacheprovider", "-q", "--tb=short", "-n", str(jobs), *options]
+    environment = outer | {"PYTHONPATH": f"{ROOT}:{folder}", **variables}
+    return subprocess.run(
+        [*command, str(folder / file)], cwd=folder, env=environment, capture_output=True, text=True
+    )  # fmt: skip
 
 
 def run(
     folder: Path, suite: str, device: str, jobs: int, only: set[str] | None = None, left_out: list[str] | None = None,
     kept: Path | None = None,
-) -> dict[str, dict[str, str]]:  # fmt: skip
+) -> Rows:  # fmt: skip
     """Run a test file of `folder` on "atalla" or "cpu"; return its rows by test (see plugin.py).
 
     `only` names the tests that run (default: all), `left_out` has patterns of tests that must not run. `kept` is a
@@ -52,9 +90,7 @@ def run(
         rows.write_text("".join(json.dumps(row) + "\n" for row in earlier))
         ended = Path(scratch) / "ended"  # as it is now, since a worker that takes the place of another reads it, too
         ended.write_text("\n".join(row["test"] for row in earlier))
-        outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-        environment = outer | {
-            "PYTHONPATH": f"{ROOT}:{folder}",
+        variables = {
             "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1" if device == "atalla" else "cpu",
             "ATALLA_CONFORMANCE_DEVICE": device,
             "ATALLA_CONFORMANCE_ROWS": str(rows),
@@ -64,14 +100,9 @@ def run(
         }
         if only is not None:
             names.write_text("\n".join(sorted(only)))
-            environment["ATALLA_CONFORMANCE_ONLY"] = str(names)
-        plugins = [*("-p", "tools.conformance.plugin"), *("-p", "no:cacheprovider")]
-        command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(folder), *plugins]
-        done = subprocess.run(
-            [*command, "-q", "--tb=short", "-n", str(jobs), str(folder / suite)], cwd=folder, env=environment,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        found: dict[str, dict[str, str]] = {}
+            variables["ATALLA_CONFORMANCE_ONLY"] = str(names)
+        done = run_pytest(folder, suite, "tools.conformance.plugin", jobs, variables)
+        found: Rows = {}
         for row in map(json.loads, rows.read_text().splitlines()):  # a subtest has a row too: one that failed counts
             if found.get(row["test"], row)["outcome"] != "failed" or row["outcome"] == "failed":
                 found[row["test"]] = row
@@ -85,17 +116,11 @@ def check(folder: Path, suite: str, table: Table, jobs: int, rows_folder: Path |
     result = Result(suite)
     left_out = [test for row in table.exclusions if row.suite == suite and not row.runs for test in row.tests]
     kept = rows_folder / f"{suite.replace('/', '.')}.jsonl" if rows_folder is not None else None
-    rows = run(folder, suite, "atalla", jobs, left_out=left_out, kept=kept)
-    failed = set()
-    for test, row in rows.items():
+    for test, row in run(folder, suite, "atalla", jobs, left_out=left_out, kept=kept).items():
         exclusion = table.find(suite, test)
-        result.outcomes[test], result.texts[test] = row["outcome"], row["text"]
-        if exclusion is not None and (row["outcome"] != "skipped" or not exclusion.runs):
-            result.outcomes[test], result.texts[test] = "excluded", exclusion.reason
-            if row["outcome"] == "passed":
-                result.unexpected.append(test)
-        elif row["outcome"] == "failed":
-            failed.add(test)
+        skips = exclusion is not None and exclusion.runs and row["outcome"] == "skipped"
+        result.add(test, row, None if skips else exclusion)
+    failed = {test for test, outcome in result.outcomes.items() if outcome == "failed"}
     if failed:
         for test, row in run(folder, suite, "cpu", jobs, only=failed).items():
             if row["outcome"] == "failed" or row["text"] == EXPECTED_FAILURE:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,6 +26,10 @@ class Exclusion:
     runs: bool = True
     gpu: bool = False
 
+    def names(self) -> str:
+        """The tests as a cell of a table."""
+        return "<br>".join(f"`{test.replace('[[]', '[')}`" for test in self.tests)
+
     def matches(self, suite: str, test: str) -> bool:
         return suite == self.suite and any(fnmatchcase(test, pattern) for pattern in self.tests)
 
@@ -36,6 +42,16 @@ class Table:
     def find(self, suite: str, test: str) -> Exclusion | None:
         """Return the exclusion that a test falls under, or None."""
         return next((row for row in self.exclusions if row.matches(suite, test)), None)
+
+
+def upstream(variable: str, expected: str, file: str = "") -> Path:
+    """Return the path that a variable of the environment names. Ends the process if there is no such file, or no `file`
+    below it."""
+    given = os.environ.get(variable, "")
+    path = Path(given).resolve()
+    if not given or not (path / file).is_file():
+        sys.exit(f"tools.conformance: {variable} is {given!r}; expected {expected}")
+    return path
 
 
 def load(path: Path = TABLE) -> Table:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the public names of torch.cuda with those of torch.atalla, and writes docs/reference/cuda-names.md.
-
-    python -m tools.names.cuda_names            # writes the page
-    python -m tools.names.cuda_names --check    # writes nothing; exits with 1 and the list of what is wrong
+"""docs/reference/cuda-names.md: the public names of torch.cuda, compared with those of torch.atalla.
 
 torch.cuda's names are read from the source files of the installed torch, because half of them exist in a CUDA build
 only: what a module lists in `__all__`, defines at its top or takes from its own submodules, and the public members of
@@ -12,10 +9,8 @@ replaced. A name that is absent has its reason in tools/names/cuda_names.toml.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
-import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,11 +22,10 @@ import torch
 
 import torch_atalla
 
+from .. import pages
 from .features import FEATURES
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/reference/cuda-names.md"
-REASONS = ROOT / "tools/names/cuda_names.toml"
+REASONS = Path(__file__).with_suffix(".toml")
 SOURCE = Path(torch.__file__).parent
 
 # Objects that users get from a function: their members count too. C++ class of _C/__init__.pyi -> how to get ours.
@@ -128,6 +122,7 @@ def lookup(root: Any, path: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=1)
 def collect() -> list[Name]:
     """All public names of torch.cuda, by module and class."""
     atalla = torch.get_device_module("atalla")
@@ -205,7 +200,11 @@ def reason_of(name: Name, reasons: dict[str, str]) -> str | None:
     return f"as `{parts[-1]}`" if parts[-1] in reasons else None
 
 
-def problems(names: list[Name], reasons: dict[str, str]) -> list[str]:
+def problems() -> list[str]:
+    return name_problems(collect(), load_reasons()) + feature_problems(load_missing_features())
+
+
+def name_problems(names: list[Name], reasons: dict[str, str]) -> list[str]:
     """What is wrong between the names, the reasons and torch.atalla; empty if nothing is."""
     by_path = {n.path: n for n in names}
     found = [
@@ -220,7 +219,11 @@ def problems(names: list[Name], reasons: dict[str, str]) -> list[str]:
     return found
 
 
-def page(names: list[Name], reasons: dict[str, str]) -> str:
+def page() -> str:
+    return render(collect(), load_reasons())
+
+
+def render(names: list[Name], reasons: dict[str, str]) -> str:
     present = sum(n.present for n in names)
     lines = [
         "# Names of torch.cuda on atalla",
@@ -232,28 +235,11 @@ def page(names: list[Name], reasons: dict[str, str]) -> str:
         "`torch.atalla.x`, and members that carry the name change it too (`cuda_stream`: `atalla_stream`).",
     ]
     for group in sorted({n.group for n in names}):
-        lines += ["", f"## torch.cuda{'.' + group if group else ''}", "", "| name | on atalla |", "| --- | --- |"]
+        rows = []
         for n in (n for n in names if n.group == group):
             own = n.path.removeprefix(f"{group}.")
             state = "present" if n.on_atalla == n.path else f"present: `{renamed(own)}`"
-            lines.append(f"| `{own}` | {state if n.present else 'absent: ' + (reason_of(n, reasons) or '?')} |")
+            rows.append((f"`{own}`", state if n.present else f"absent: {reason_of(n, reasons) or '?'}"))
+        heading = f"## torch.cuda{'.' + group if group else ''}"
+        lines += ["", heading, "", *pages.table("name | on atalla", rows)]
     return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail on missing reasons and a stale page")
-    check = parser.parse_args().check
-    names, reasons = collect(), load_reasons()
-    wrong = problems(names, reasons) + feature_problems(load_missing_features())
-    if check and (not PAGE.exists() or PAGE.read_text() != page(names, reasons)):
-        wrong.append(f"{PAGE.relative_to(ROOT)} is stale: run python -m tools.names.cuda_names")
-    if not check:
-        PAGE.write_text(page(names, reasons))
-    for text in wrong:
-        print(text, file=sys.stderr)
-    return int(bool(wrong))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

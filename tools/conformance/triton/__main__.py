@@ -17,21 +17,13 @@ import os
 import sys
 from pathlib import Path
 
-from ..suites import load
+from ..suites import load, upstream
 from .page import write
 from .runs import OUTCOMES, TABLE, check
 
-
-def upstream_file() -> Path:
-    """Return the path of Triton's test file. Ends the process if it is not named or not there."""
-    given = os.environ.get("ATALLA_TRITON_TESTS", "")
-    path = Path(given).resolve()
-    if not given or not path.is_file():
-        sys.exit(
-            f"tools.conformance.triton: ATALLA_TRITON_TESTS is {given!r}; expected the path of "
-            "python/test/unit/language/test_core.py in a source tree of Triton, of the installed version or near it"
-        )
-    return path
+EXPECTED = (
+    "the path of python/test/unit/language/test_core.py in a source tree of Triton, of the installed version or near it"
+)
 
 
 def main() -> None:
@@ -42,22 +34,16 @@ def main() -> None:
     parser.add_argument("--rows", help="a file that takes the outcomes and their texts, as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     args = parser.parse_args()
-    path = upstream_file()
+    path = upstream("ATALLA_TRITON_TESTS", EXPECTED)
     result = check(path, load(TABLE), args.most, args.jobs, args.only)
-    counts = result.counts()
-    print(f"{path.name}: " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
+    result.show(OUTCOMES)
     print(f"{result.share():.1%} of what is not about a GPU passes")
-    for test, outcome in result.outcomes.items():
-        if outcome == "failed":
-            print(f"  failed {test}: {(result.texts[test].splitlines() or [''])[0][:200]}")
-    for test in result.unexpected:
-        print(f"  passes, although it is excluded: {test}")
     if args.rows:
         rows = {test: [outcome, result.texts[test]] for test, outcome in result.outcomes.items()}
         Path(args.rows).write_text(json.dumps(rows, indent=1))
     if args.write:
         write(result, path, args.most)
-    sys.exit(bool(result.unexpected or counts["failed"]))
+    sys.exit(not result.is_right)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from ...pages import DOCS, table
 from ..suites import Exclusion, load
-from .runs import ROOT, TABLE, Result, function_of
+from .runs import OUTCOMES, TABLE, Result, function_of
 
-PAGE = ROOT / "docs/guides/triton-conformance.md"
+PAGE = DOCS / "guides/triton-conformance.md"
 
 HEAD = """# Triton's language tests
 
@@ -40,11 +41,8 @@ def tests_version(path: Path) -> str:
 
 def exclusions(rows: list[Exclusion], number: dict[str, int]) -> list[str]:
     """Return the table of exclusions. `number`: how many tests of the file each reason has."""
-    lines = ["| tests | number | reason |", "| --- | --- | --- |"]
-    for row in rows:
-        names = "<br>".join(f"`{test.replace('[[]', '[')}`" for test in row.tests)
-        lines.append(f"| {names} | {number.get(row.reason, 0):,} | {row.reason} |")
-    return [*lines, ""]
+    cells = ((row.names(), f"{number.get(row.reason, 0):,}", row.reason) for row in rows)
+    return [*table("tests | number | reason", cells), ""]
 
 
 def counts(result: Result) -> list[str]:
@@ -54,21 +52,22 @@ def counts(result: Result) -> list[str]:
     for test, outcome in result.outcomes.items():
         functions.setdefault(function_of(test), Counter())[outcome] += 1
     whole = Counter(max(of, key=lambda name: (name == "failed", of[name])) for of in functions.values())
-    lines = ["| | passed | failed | excluded | about a GPU | skipped |", "| --- " * 6 + "|"]
-    for name, of in (("tests", found), ("functions, by most of their tests", whole)):
-        cells = [f"{of[key]:,}" for key in ("passed", "failed", "excluded", "gpu", "skipped")]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    rows = (
+        [name, *(f"{of[key]:,}" for key in OUTCOMES)]
+        for name, of in (("tests", found), ("functions, by most of their tests", whole))
+    )
+    lines = table(" | passed | failed | excluded | about a GPU | skipped", rows)
     return [*lines, "", f"{result.share():.1%} of the tests that are not about a GPU and not skipped pass.", ""]
 
 
 def write(result: Result, path: Path, most: int) -> None:
     """Write the page of a run of the file `path`, of which at most `most` tests of a function ran."""
-    table = load(TABLE)
+    known = load(TABLE)
     used, tests = importlib.metadata.version("triton"), tests_version(path)
     total, ran = Counter(map(function_of, result.tests)), Counter(map(function_of, result.outcomes))
     number: Counter[str] = Counter()
     for test in result.tests:
-        if (row := table.find(result.suite, test)) is not None:
+        if (row := known.find(result.suite, test)) is not None:
             number[row.reason] += 1
     skips: dict[str, Counter[str]] = {}
     for test, outcome in result.outcomes.items():
@@ -82,15 +81,16 @@ def write(result: Result, path: Path, most: int) -> None:
         )
     lines += ["", *counts(result)]
     text = HEAD + "\n".join(lines) + MEANING
-    own = [row for row in table.exclusions if row.suite == result.suite]
+    own = [row for row in known.exclusions if row.suite == result.suite]
     parts = ["## Exclusions", "", *exclusions([row for row in own if not row.gpu], number)]
     parts += ["## Tests about a GPU", "", *exclusions([row for row in own if row.gpu], number)]
-    parts += ["## Skipped tests", "", "| reason of the test's code | tests that ran into it |", "| --- | --- |"]
-    for reason, names in skips.items():
-        cell = ", ".join(f"`{name}` ({n})" for name, n in names.items())
-        parts.append(f"| {reason or 'none given'} | {cell} |")
+    cells = (
+        (reason or "none given", ", ".join(f"`{name}` ({n})" for name, n in names.items()))
+        for reason, names in skips.items()
+    )
+    parts += ["## Skipped tests", "", *table("reason of the test's code | tests that ran into it", cells)]
     sampled = {name: n for name, n in total.items() if ran[name] < n}
     if sampled:
-        parts += ["", "## Functions of which a part ran", "", "| function | tests | ran |", "| --- | --- | --- |"]
-        parts += [f"| `{name}` | {n:,} | {ran[name]} |" for name, n in sampled.items()]
+        part = ((f"`{name}`", f"{n:,}", ran[name]) for name, n in sampled.items())
+        parts += ["", "## Functions of which a part ran", "", *table("function | tests | ran", part)]
     PAGE.write_text(text + "\n".join(parts) + "\n")

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .. import runs
+from ..runs import Rows, run_pytest
 from ..suites import Table
 
-ROOT = Path(__file__).resolve().parents[3]
 TABLE = Path(__file__).with_name("exclusions.toml")
 OUTCOMES = ("passed", "failed", "excluded", "gpu", "skipped")
 
@@ -37,17 +34,10 @@ def sample(tests: list[str], most: int) -> list[str]:
 
 
 @dataclass
-class Result:
-    """The outcome of each test that was sampled, and of the tests about a GPU: one of OUTCOMES, with its text."""
+class Result(runs.Result):
+    """The outcomes of the tests that were sampled, and of those about a GPU."""
 
-    suite: str
-    tests: list[str]  # all that the file has
-    outcomes: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    unexpected: list[str] = field(default_factory=list)  # excluded tests that passed
-
-    def counts(self) -> Counter[str]:
-        return Counter(self.outcomes.values())
+    tests: list[str] = field(default_factory=list)  # all that the file has
 
     def share(self) -> float:
         """Return which part passed of the tests that ran, or are excluded, and are not about a GPU."""
@@ -55,26 +45,19 @@ class Result:
         return counts["passed"] / max(1, sum(counts[name] for name in ("passed", "failed", "excluded")))
 
 
-def run(path: Path, most: int, jobs: int, only: str) -> tuple[list[str], dict[str, dict[str, str]]]:
+def run(path: Path, most: int, jobs: int, only: str) -> tuple[list[str], Rows]:
     """Run a test file on the device. Return the names of all its tests, and the rows (rows.py) of those that ran."""
     with tempfile.TemporaryDirectory(prefix="atalla_triton_") as scratch:
         rows, everything = Path(scratch) / "rows.jsonl", Path(scratch) / "all"
         rows.touch()
-        outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-        environment = outer | {
-            "PYTHONPATH": f"{ROOT}:{path.parent}",
+        variables = {
             "TRITON_CACHE_DIR": f"{scratch}/cache",
             "ATALLA_CONFORMANCE_ROWS": str(rows),
             "ATALLA_CONFORMANCE_ALL": str(everything),
             "ATALLA_CONFORMANCE_MOST": str(most),
         }
-        plugins = [*("-p", "tools.conformance.triton.plugin"), *("-p", "no:cacheprovider")]
-        command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(path.parent)]
-        chosen = ["-k", only] if only else []
-        done = subprocess.run(
-            [*command, *plugins, "-q", "--tb=short", "-W", "ignore", "-n", str(jobs), *chosen, str(path)],
-            cwd=path.parent, env=environment, capture_output=True, text=True,
-        )  # fmt: skip
+        options = ["-W", "ignore", *(["-k", only] if only else [])]
+        done = run_pytest(path.parent, path.name, "tools.conformance.triton.plugin", jobs, variables, options)
         if not everything.is_file() or done.returncode not in (0, 1, 5):  # 5: no tests
             raise RuntimeError(f"{path.name} did not run:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
         found = {row["test"]: row for row in map(json.loads, rows.read_text().splitlines())}
@@ -84,13 +67,9 @@ def run(path: Path, most: int, jobs: int, only: str) -> tuple[list[str], dict[st
 def check(path: Path, table: Table, most: int, jobs: int, only: str = "") -> Result:
     """Run a test file and sort its tests by outcome."""
     tests, rows = run(path, most, jobs, only)
-    result = Result(path.name, tests)
+    result = Result(path.name, tests=tests)
     for test in tests:
         exclusion, row = table.find(path.name, test), rows.get(test)
-        if row is not None:
-            result.outcomes[test], result.texts[test] = row["outcome"], row["text"]
-        if exclusion is not None and (row is not None or not exclusion.runs):
-            result.outcomes[test], result.texts[test] = "gpu" if exclusion.gpu else "excluded", exclusion.reason
-            if row is not None and row["outcome"] == "passed":
-                result.unexpected.append(test)
+        stands = exclusion is not None and (row is not None or not exclusion.runs)
+        result.add(test, row, exclusion if stands else None)
     return result
