@@ -18,7 +18,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/reference/misuse.md"
+sys.path.insert(0, str(ROOT))
+
+from tools.pages import DOCS, table  # noqa: E402
+
+PAGE = DOCS / "reference/misuse.md"
 
 CASES = {
     "right": "the right call",
@@ -139,7 +143,7 @@ def damaged(data: bytes, case: str, weight: bytes, newer: int | None) -> bytes |
     return bytes(changed)
 
 
-def table(python: str, load: str, artifact: Path, weight: bytes, newer: int | None = None) -> dict[str, str]:
+def reactions(python: str, load: str, artifact: Path, weight: bytes, newer: int | None = None) -> dict[str, str]:
     found = {}
     original = artifact.read_bytes()
     expected = Path(f"{artifact}.expected.npy").read_bytes()
@@ -180,11 +184,11 @@ def measure(peers: str | None, folder: Path, aoti: bool) -> dict[str, dict[str, 
 
     artifact = prepare("model.atl")
     torch_atalla.save_loadable(exported, artifact, fallback="error")
-    results["loadable"] = table(sys.executable, ATALLA, artifact, weight, newer=8)
+    results["loadable"] = reactions(sys.executable, ATALLA, artifact, weight, newer=8)
     if aoti:
         artifact = prepare("model.pt2")
         torch._inductor.aoti_compile_and_package(exported, package_path=str(artifact))
-        results["AOTInductor"] = table(sys.executable, AOTI, artifact, weight)
+        results["AOTInductor"] = reactions(sys.executable, AOTI, artifact, weight)
     if peers is not None:
         artifact = prepare("model.onnx")
         np.savez(folder / "weights.npz", weight=model.weight.detach().numpy(), bias=model.bias.detach().numpy())
@@ -199,8 +203,8 @@ graph = h.make_graph(
 onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[2])
 """
         subprocess.run([peers, "-c", script, folder / "weights.npz", artifact], check=True)
-        results["ONNX Runtime"] = table(peers, ORT, artifact, weight)
-        results["OpenVINO"] = table(peers, OPENVINO, artifact, weight)
+        results["ONNX Runtime"] = reactions(peers, ORT, artifact, weight)
+        results["OpenVINO"] = reactions(peers, OPENVINO, artifact, weight)
         artifact = prepare("model.pte")
         torch.export.save(exported, folder / "exported.pt2")
         script = """
@@ -211,7 +215,7 @@ program = to_edge_transform_and_lower(torch.export.load(sys.argv[1]), partitione
 open(sys.argv[2], "wb").write(program.to_executorch().buffer)
 """
         subprocess.run([peers, "-c", script, folder / "exported.pt2", artifact], check=True, env=os.environ | ALONE)
-        results["ExecuTorch"] = table(peers, EXECUTORCH, artifact, weight)
+        results["ExecuTorch"] = reactions(peers, EXECUTORCH, artifact, weight)
     return results
 
 
@@ -221,6 +225,7 @@ def page(results: dict[str, dict[str, str]]) -> str:
         return text if len(text) <= 170 else text[:167] + "..."
 
     names = list(results)
+    rows = ([title, *(cell(results[n][case]) for n in names)] for case, title in CASES.items())
     lines = [
         "# Results of misuse",
         "",
@@ -228,11 +233,7 @@ def page(results: dict[str, dict[str, str]]) -> str:
         "each case runs in a process of its own.",
         "A crash, wrong values, and a damaged file that runs are what a loadable must never give.",
         "",
-        "| | " + " | ".join(names) + " |",
-        "| --- |" + " --- |" * len(names),
-    ]
-    lines += [
-        f"| {title} | " + " | ".join(cell(results[n][case]) for n in names) + " |" for case, title in CASES.items()
+        *table(" | ".join(["", *names]), rows),
     ]
     return "\n".join(lines) + "\n"
 

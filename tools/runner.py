@@ -62,13 +62,16 @@ def ended(category: str, text: str) -> Answer:
 class Worker:
     """One child process. `begin` gives it a request, `finish` its answer.
 
-    `module` runs the cases; `environment` has further variables of the process.
+    `module` runs the cases; `environment` has further variables of the process, which runs at most `most` cases.
     """
 
-    def __init__(self, log: Path, module: str, environment: Mapping[str, str] | None = None):
+    def __init__(
+        self, log: Path, module: str, environment: Mapping[str, str] | None = None, most: int = CASES_PER_PROCESS
+    ):
         self.log = log
         self.module = module
         self.environment = dict(environment or {})
+        self.most = most
         self.process: subprocess.Popen | None = None
         self.count = 0
         self.started = self.used = 0.0  # seconds of the clock and of the processor when the request began
@@ -97,7 +100,7 @@ class Worker:
         return json.loads(line) if line else None
 
     def begin(self, request: dict[str, Any], ticket: Any = None) -> None:
-        if self.process is not None and (self.process.poll() is not None or self.count >= CASES_PER_PROCESS):
+        if self.process is not None and (self.process.poll() is not None or self.count >= self.most):
             self.close()
         if self.process is None:
             self._start()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 import tempfile
 import time
@@ -24,6 +25,7 @@ from tools.architectures.registry import model_class
 from tools.architectures.rules import RULES
 from tools.architectures.small_config import small_config
 from tools.comparison import TOLERANCE, Tensors, difference, on_device, tensors
+from tools.pages import ROOT
 
 MOST = 50_000_000  # parameters of a model that is not narrow
 NOISE = 0.02  # standard deviation of what is added to each parameter
@@ -31,6 +33,7 @@ SMALL_SCALE = 0.1  # mean of a normalization's scales that is lost after a few l
 ROUNDING = 10 * TOLERANCE  # difference that no output may have, whatever rounding does to it on the CPU
 DEPENDENCE = 10 * TOLERANCE  # difference that other inputs must make, else a program that ignores them would pass
 PATIENCE = 8  # seconds of the processor, after which no other rule or inputs are tried
+KEPT = ROOT / "build/architectures"  # results, a file for each, written step by step
 STAGES = ("build", "inputs", "export", "save", "load", "run", "compare", "done")
 
 
@@ -60,6 +63,11 @@ class Result:
     @property
     def right(self) -> bool:
         return self.stage == "done"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run of the architecture came to its end."""
+        return self.right or bool(self.reason)
 
 
 class ExportDiffers(Exception):
@@ -336,5 +344,15 @@ def check(
             raise ValueError(f"differences of the outputs: {', '.join(f'{x:.1e}' for x in errors)}"[:300])
 
 
-def as_dict(result: Result) -> dict[str, Any]:
-    return asdict(result)
+def read(path: Path) -> Result:
+    return Result(**json.loads(path.read_text()))
+
+
+def load() -> dict[str, Result]:
+    return {path.stem: read(path) for path in sorted(KEPT.glob("*.json"))}
+
+
+def store(result: Result) -> None:
+    path = KEPT / f"{result.model_type}.json"
+    path.with_suffix(".new").write_text(json.dumps(asdict(result), indent=1))
+    path.with_suffix(".new").replace(path)

@@ -10,6 +10,7 @@ from tools.architectures.choices import CLEAR
 from tools.architectures.measure import DEPENDENCE, ROUNDING, Result
 from tools.comparison import TOLERANCE
 from tools.model_zoo import MODELS
+from tools.pages import table
 
 FAILED = {
     "build": "not built",
@@ -50,20 +51,23 @@ def reason(result: Result, longest: int = 160) -> str:
     return text if len(text) <= longest else text[: longest - 3].rstrip() + "..."
 
 
+def failures(results: list[Result]) -> list[str]:
+    rows = ((r.name, r.model_type, FAILED[r.stage], reason(r)) for r in results)
+    return table("class | model type | step | reason", rows)
+
+
 def page(results: list[Result], count: int) -> str:
     """count: of all architectures, of which some may have no result yet."""
     exported = [r for r in results if r.exported]
     right = [r for r in exported if r.right]
     beyond = [r for r in exported if not is_elsewhere(r)]
     share = 100 * sum(r.right for r in beyond) / max(len(beyond), 1)
-    rows = [
-        f"| {r.name} | {r.model_type} | {', '.join(r.inputs)} | {r.exporter} | {r.rule} | {r.parameters:,} | "
-        f"{r.launches:,} | {r.cycles:,} | {r.error:.1e} |"
-        for r in right
-    ]
-    wrong = [f"| {r.name} | {r.model_type} | {FAILED[r.stage]} | {reason(r)} |" for r in exported if not r.right]
-    others = [f"| {r.name} | {r.model_type} | {FAILED[r.stage]} | {reason(r)} |" for r in results if not r.exported]
-    head = ["| class | model type | step | reason |", "| --- | --- | --- | --- |"]
+    rows = []
+    for r in right:
+        numbers = [f"{number:,}" for number in (r.parameters, r.launches, r.cycles)]
+        rows.append([r.name, r.model_type, ", ".join(r.inputs), r.exporter, r.rule, *numbers, f"{r.error:.1e}"])
+    wrong = [r for r in exported if not r.right]
+    others = [r for r in results if not r.exported]
     return "\n".join([
         "# Architectures",
         "",
@@ -92,9 +96,7 @@ def page(results: list[Result], count: int) -> str:
         "",
         "## Equal to the CPU",
         "",
-        "| class | model type | inputs | exported by | rule | parameters | launches | cycles | error |",
-        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: |",
-        *rows,
-        *(["", "## Exported, but not equal to the CPU", "", *head, *wrong] if wrong else []),
-        *([*OTHERS, *head, *others] if others else []),
+        *table("class | model type | inputs | exported by | rule | parameters: | launches: | cycles: | error:", rows),
+        *(["", "## Exported, but not equal to the CPU", "", *failures(wrong)] if wrong else []),
+        *([*OTHERS, *failures(others)] if others else []),
     ]) + "\n"  # fmt: skip

@@ -9,9 +9,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tools.architectures.exceptions import OVERRIDES
 from tools.architectures.rules import HEAD, LAYERS, Narrow, Shallow, rule_of
 
+# Fields that no rule can know: model type -> values.
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "align": {"projection_dim": 640},
+    "mamba2": {"num_heads": 8},
+    **dict.fromkeys(("mimi", "mimi_encoder", "mimi_decoder"), {"upsample_groups": 64}),
+}
 BACKBONE = {
     "model_type": "resnet", "layer_type": "basic", "embedding_size": 16, "hidden_sizes": [16, 24, 32, 48],
     "depths": [1, 1, 1, 1],

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tools.pages import table
 from torch_atalla.testing import CHIP_DTYPES, EMULATED_DTYPES
 
 from .selection import COMPLEX, ORDER, SURVEYED, cases, device_dtypes, excluded, short
@@ -98,18 +99,17 @@ def totals(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> list[str]:
         ("op-dtype pairs forward", *pairs("forward")),
         ("op-dtype pairs backward", *pairs("backward")),
     ]
-    lines = ["| measure | native | of | share |", "| --- | --- | --- | --- |"]
-    lines += [f"| {text} | {n} | {of} | {n / max(of, 1):.1%} |" for text, n, of in measures]
-    lines += [
+    shares = ((text, n, of, f"{n / max(of, 1):.1%}") for text, n, of in measures)
+    return [
+        *table("measure | native | of | share", shares),
         "",
         f"Coverage of other backends is counted over {SURVEYED} OpInfos (forward, the first of float32, int64, bool,",
         f"complex64): {surveyed} here, which is {min(surveyed / SURVEYED, 1):.1%} of {SURVEYED}.",
     ]
-    return lines
 
 
 def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
-    table = []
+    by_op = []
     missing: Counter[str] = Counter()
     for name, op in sorted(ops.items()):
         mine = [rows[c.key] for c in cases(op) if c.key in rows]
@@ -120,7 +120,7 @@ def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
         first = first_missing(mine)
         missing.update({r.reason for r in mine if r.status == "fallback"})
         cells = [f"{len(by[k])}/{of[k]}: {dtype_text(by[k])}" if of[k] else "none" for k in by]
-        table.append(f"| `{name}` | {cells[0]} | {cells[1]} | {first} |")
+        by_op.append((f"`{name}`", *cells, first))
     broken = [row for row in rows.values() if row.broken]
     lines = [
         "# Coverage of upstream's op database",
@@ -135,9 +135,7 @@ def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
         "",
         "## Excluded OpInfos",
         "",
-        "| OpInfo | reason |",
-        "| --- | --- |",
-        *(f"| `{name}` | {excluded(op)} |" for name, op in sorted(ops.items()) if excluded(op)),
+        *table("OpInfo | reason", ((f"`{name}`", excluded(op)) for name, op in sorted(ops.items()) if excluded(op))),
         "",
         f"## Wrong: {len(broken)} pairs",
         "",
@@ -149,8 +147,6 @@ def page(ops: Mapping[str, Any], rows: Mapping[str, Row]) -> str:
         *([""] if missing else ["None.", ""]),
         "## By OpInfo",
         "",
-        "| OpInfo | forward | backward | first missing |",
-        "| --- | --- | --- | --- |",
-        *table,
+        *table("OpInfo | forward | backward | first missing", by_op),
     ]
     return "\n".join(lines) + "\n"
