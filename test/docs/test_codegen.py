@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tools.codegen import model, registrations, support_table
+from tools.codegen import model, package_tables, registrations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,7 +83,7 @@ class TestOutputs(unittest.TestCase):
             self.assertIn(f'm.impl("{overload}"', text)
 
     def test_support_table(self):
-        table = json.loads(support_table.generate(model.load(OPS)))
+        table = json.loads(package_tables.support(model.load(OPS)))
         row = table["aten.add.Tensor"]
         self.assertEqual(row["kernel"], "pointwise.add")
         self.assertEqual(row["scalars"], ["alpha"])

@@ -8,7 +8,7 @@ takes the first that its forward accepts on the CPU.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice, product
 from typing import Any
 
@@ -24,6 +24,8 @@ GRID = torch.tensor([[1, 4, 4]])  # frames, and rows and columns of patches
 # Of images: a program is made for certain ones.
 SIZES = ("grid_thw", "image_grid_thw", "image_sizes", "merge_sizes", "spatial_shapes", "pixel_position_ids",
          "image_position_ids")  # fmt: skip
+SERIES = ("past_values", "past_observed_mask", "past_time_features", "future_values", "future_time_features")
+LATENT = ("_embeds", "_embeddings", "hidden_states", "inputs", "latents")
 Inputs = dict[str, Any]
 
 
@@ -95,67 +97,55 @@ def forms(name: str, config: Any, main: str = "") -> list[Any]:
         pair = torch.randn(BATCH, 2, channels, height, width)
         flat = [patch[None].expand(BATCH, -1, -1).clone() for patch in patches(config)[:1]]
         return [image, video, *patches(config), torch.randn(BATCH, channels, 2 * height, 2 * width), pair, *flat]
-    if name in ("pixel_values_videos", "pixel_values_video"):
-        return [torch.randn(BATCH, frames, channels, height, width)]
-    if name == "input_features":
-        return [torch.randn(BATCH, mel, time), torch.randn(BATCH, time, mel), torch.randn(BATCH, 1, mel, time)]
     if name in ("input_values", "audio_values", "waveform"):
         wave = torch.randn(BATCH, 4000)
         spectrum = torch.randn(BATCH, number(config, "max_length", default=64), mel)
         return [wave, wave[:, None], spectrum]
-    if name in ("bbox",):
-        return [boxes(BATCH, LENGTH)]
-    if name in ("past_values", "past_observed_mask", "past_time_features", "future_values", "future_time_features"):
-        return series(name, config)
-    if name == "inputs_embeds":
-        return [torch.randn(BATCH, LENGTH, text)]
-    if name == "hidden_states":
-        return [*patches(config), torch.randn(BATCH, LENGTH, text)]
-    if name in ("grid_thw", "image_grid_thw"):
-        return [GRID.clone()]
-    if name == "visual_feats":
-        return [torch.randn(BATCH, 4, number(config, "visual_feat_dim", default=64))]
-    if name == "visual_pos":
-        return [torch.rand(BATCH, 4, number(config, "visual_pos_dim", default=4))]
-    if name in ("token_type_ids", "past_values_padding"):
-        return [torch.zeros(BATCH, LENGTH, dtype=torch.long)]
     if name in ("input_features_mask", "padding_mask"):
         rows = torch.ones(BATCH, time, dtype=torch.long)
         return [None, rows, rows.bool(), torch.ones(BATCH, LENGTH, dtype=torch.long)]
-    if name == "merge_sizes":
-        return [torch.tensor([number(config, "spatial_merge_size", default=2)])]
-    if name == "spatial_shapes":
-        return [GRID[:, 1:].expand(BATCH, -1).clone()]
-    if name == "pixel_attention_mask":
-        return [None, torch.ones(BATCH, int(GRID.prod()), dtype=torch.long)]
     if name in ("pixel_position_ids", "image_position_ids"):
         places = torch.cartesian_prod(torch.arange(int(GRID[0, 1])), torch.arange(int(GRID[0, 2])))
         return [places[None].expand(BATCH, -1, -1).clone()]
-    return likely(name, config, (BATCH, channels, height, width), (mel, time), text)
+    clip = (BATCH, frames, channels, height, width)
+    spectra: tuple[tuple[int, ...], ...] = ((BATCH, mel, time), (BATCH, time, mel), (BATCH, 1, mel, time))
+    known: dict[tuple[str, ...], Callable[[], list[Any]]] = {
+        ("pixel_values_videos", "pixel_values_video"): lambda: [torch.randn(clip)],
+        ("input_features",): lambda: [torch.randn(shape) for shape in spectra],
+        ("bbox",): lambda: [boxes(BATCH, LENGTH)],
+        SERIES: lambda: series(name, config),
+        ("inputs_embeds",): lambda: [torch.randn(BATCH, LENGTH, text)],
+        ("hidden_states",): lambda: [*patches(config), torch.randn(BATCH, LENGTH, text)],
+        ("grid_thw", "image_grid_thw"): lambda: [GRID.clone()],
+        ("visual_feats",): lambda: [torch.randn(BATCH, 4, number(config, "visual_feat_dim", default=64))],
+        ("visual_pos",): lambda: [torch.rand(BATCH, 4, number(config, "visual_pos_dim", default=4))],
+        ("token_type_ids", "past_values_padding"): lambda: [torch.zeros(BATCH, LENGTH, dtype=torch.long)],
+        ("merge_sizes",): lambda: [torch.tensor([number(config, "spatial_merge_size", default=2)])],
+        ("spatial_shapes",): lambda: [GRID[:, 1:].expand(BATCH, -1).clone()],
+        ("task_inputs", "text_inputs"): lambda: [words()],
+        ("freq", "lengths"): lambda: [torch.zeros(BATCH, 1, dtype=torch.long)],
+        ("pixel_attention_mask",): lambda: [None, torch.ones(BATCH, int(GRID.prod()), dtype=torch.long)],
+    }
+    make = next((make for names, make in known.items() if name in names), None)
+    return likely(name, config, (BATCH, channels, height, width), (mel, time), text) if make is None else make()
 
 
 def likely(name: str, config: Any, image: tuple[int, ...], spectrum: tuple[int, int], width: Any) -> list[Any]:
     """Values for an input by how its name ends."""
-    if name.endswith("input_ids") or name in ("task_inputs", "text_inputs"):
-        return [words()]
-    if name.endswith("pixel_values"):
-        return [torch.randn(image)]
-    if name.endswith("_masks"):
-        return [torch.randn(image)]
-    if name.endswith("mel"):
-        return [torch.randn(BATCH, *reversed(spectrum)), torch.randn(BATCH, *spectrum)]
-    if name.endswith("mel_mask"):
-        return [torch.zeros(BATCH, spectrum[1], dtype=torch.bool)]
-    if name.endswith("_mask"):
-        return [torch.ones(BATCH, LENGTH, dtype=torch.long)]
-    if name.endswith(("_embeds", "_embeddings", "hidden_states", "inputs", "latents")):
-        latent = number(config, "codebook_dim", "latent_dim", "vae_dim", "hidden_size", default=64)
-        return [torch.randn(BATCH, *shape) for shape in ((LENGTH, width), (latent, LENGTH), (LENGTH, latent))]
-    if name.endswith(("codes", "audio_codes")):
-        return [torch.randint(0, 16, (BATCH, number(config, "num_quantizers", "n_codebooks", default=1), LENGTH))]
-    if name in ("freq", "lengths"):
-        return [torch.zeros(BATCH, 1, dtype=torch.long)]
-    return []
+    mel, time = spectrum
+    codes = number(config, "num_quantizers", "n_codebooks", default=1)
+    latent = number(config, "codebook_dim", "latent_dim", "vae_dim", "hidden_size", default=64)
+    latents: tuple[tuple[int, ...], ...] = ((BATCH, LENGTH, width), (BATCH, latent, LENGTH), (BATCH, LENGTH, latent))
+    endings: dict[tuple[str, ...], Callable[[], list[Any]]] = {
+        ("input_ids",): lambda: [words()],
+        ("pixel_values", "_masks"): lambda: [torch.randn(image)],
+        ("mel",): lambda: [torch.randn(BATCH, time, mel), torch.randn(BATCH, mel, time)],
+        ("mel_mask",): lambda: [torch.zeros(BATCH, time, dtype=torch.bool)],
+        ("_mask",): lambda: [torch.ones(BATCH, LENGTH, dtype=torch.long)],
+        LATENT: lambda: [torch.randn(shape) for shape in latents],
+        ("codes",): lambda: [torch.randint(0, 16, (BATCH, codes, LENGTH))],
+    }
+    return next((make() for ends, make in endings.items() if name.endswith(ends)), [])
 
 
 def patches(config: Any) -> list[Any]:

@@ -9,7 +9,6 @@ from . import (
     c_abi,
     chip_parameters,
     families,
-    formulas_json,
     isa,
     isa_cpp,
     kernels,
@@ -18,10 +17,9 @@ from . import (
     layouts,
     loadable_records,
     model,
+    package_tables,
     pointwise,
-    promoted,
     registrations,
-    support_table,
 )
 from .contract import kernel_shapes_cpp
 from .files import write
@@ -60,7 +58,7 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     layout_functions = layouts.generate(layouts.load(root / layouts.TABLE))
     write_folder(extension / "aten", {**registrations.generate(entries), "register_layouts.cpp": layout_functions})
-    write(extension / "int_to_float.inc", promoted.generate(entries))
+    write(extension / "int_to_float.inc", registrations.promoted(entries))
     presets = sorted((root / "csrc/sim/dram/presets").glob("*.toml"))
     write(
         out / "dram_presets.inc", "".join(f'{{"{file.stem}", R"TOML({file.read_text()})TOML"}},\n' for file in presets)
@@ -76,5 +74,5 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     instructions = isa.load(root / isa.TABLE)
     isa.write_python(instructions, root)
     isa_cpp.emit(instructions, out)
-    write(support, support_table.generate(entries))
-    write(root / "torch_atalla/_generated/formulas.json", formulas_json.generate(formulas))
+    write(support, package_tables.support(entries))
+    write(root / "torch_atalla/_generated/formulas.json", package_tables.formulas(formulas))

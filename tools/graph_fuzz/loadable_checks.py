@@ -103,8 +103,7 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
     found, wanted = called(program, module, args), forward(module, args)
     if ctx.case.dynamic:
         strides = [same or stride for same, stride in zip(same_but_for_ones(found, wanted), strides)]
-    problems = compared(ctx, level, found, wanted, strides)
-    problems = if_not_by_order(ctx, level, program, args, problems)
+    problems = checked(ctx, level, program, args, found, wanted, strides)
     if problems:
         return problems
     expected = Forward([x.clone() for x in found.outputs], [])
@@ -115,8 +114,8 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
         second = None
     if second is not None:
         shuffled = replace(ctx, change=lambda args: other_values(args, 3))
-        problems = compared(shuffled, level, called(program, module, other), second, strides, "second call")
-        problems = if_not_by_order(ctx, level, program, other, problems)
+        again = called(program, module, other)
+        problems = checked(shuffled, level, program, other, again, second, strides, "second call")
     for size in _sizes(program, given):
         resized = _with_size(given, size)
         fresh, _ = ctx.on_device()
@@ -133,16 +132,27 @@ def _check(ctx: Context, level: Level) -> list[Problem]:
                 raise
             COVERAGE.refused_sizes[level] += 1
             continue
-        also = [
-            value.stride() if meta is not None and meta != first.stride() else same
-            for value, same, meta, first in zip(
-                found.outputs, same_but_for_ones(found, wanted), strides, ctx.eager.outputs
-            )
-        ]  # where the export has other strides than eager mode, it has them for all sizes
         with_size = replace(ctx, change=partial(_with_size, size=size))
-        different = compared(with_size, level, found, wanted, also, f"batch {size}")
-        problems += if_not_by_order(ctx, level, program, given_now, different)
+        also = strides_at_size(ctx, found, wanted, strides)
+        problems += checked(with_size, level, program, given_now, found, wanted, also, f"batch {size}")
     return problems or _turns(level, program, args, expected)
+
+
+def strides_at_size(
+    ctx: Context, found: Forward, wanted: Forward, strides: Sequence[tuple[int, ...] | None]
+) -> list[tuple[int, ...] | None]:
+    """Strides that are right at other sizes than the example's: where the export has other ones than eager mode, it has
+    them for all sizes."""
+    pairs = zip(found.outputs, same_but_for_ones(found, wanted), strides, ctx.eager.outputs)
+    return [x.stride() if meta is not None and meta != first.stride() else same for x, same, meta, first in pairs]
+
+
+def checked(
+    ctx: Context, level: Level, program: Any, args: tuple, found: Forward, wanted: Forward,
+    strides: Sequence[tuple[int, ...] | None], where: str = "",
+) -> list[Problem]:  # fmt: skip
+    """The differences of a call that the order of sums does not explain."""
+    return if_not_by_order(ctx, level, program, args, compared(ctx, level, found, wanted, strides, where))
 
 
 def _with_size(args: tuple, size: int) -> tuple:

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from . import inputs
 from .paths import on_device
+from .values import evaluate
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.int64),
@@ -20,37 +22,15 @@ DTYPES = (
 CONVERTED = (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
 
 
-def plain(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    made = torch.randn(shape) * 3
-    if dtype.is_complex:
-        return torch.randn(shape, dtype=dtype)
-    return made.to(dtype) if dtype.is_floating_point else made.abs().to(torch.int32).to(dtype)
-
-
 def strided(rng: Random, dtype: torch.dtype) -> torch.Tensor:
     """A tensor of any rank up to 5, with sizes of 0 and 1, under some strides."""
     rank = rng.randint(0, 5)
     shape = tuple(rng.choice([1, 1, 2, 3, 4, 8, 0] if rng.random() < 0.2 else [1, 1, 2, 3, 4, 8]) for _ in range(rank))
-    value = plain(shape, dtype)
-    kind = rng.choice(["plain", "permuted", "stepped", "offset", "expanded", "channels_last", "odd_ones", "select"])
-    if not rank or 0 in shape:
-        return value
-    if kind == "permuted":
-        return value.permute(rng.sample(range(rank), rank))
-    if kind == "stepped":
-        return plain((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
-    if kind == "offset":
-        return plain((shape[0] + 2, *shape[1:]), dtype)[2:]
-    if kind == "expanded":
-        return value.expand(rng.choice([1, 2, 3]), *shape)
-    if kind == "channels_last" and rank in (4, 5):
-        return value.to(memory_format=torch.channels_last if rank == 4 else torch.channels_last_3d)
-    if kind == "odd_ones":
-        strides = tuple(rng.choice([1, 5, step]) if size == 1 else step for size, step in zip(shape, value.stride()))
-        return value.as_strided(shape, strides)
-    if kind == "select":
-        return plain((*shape, 3), dtype).select(-1, 1)
-    return value
+    if 0 in shape or rng.random() < 0.8:
+        return evaluate(inputs.tensor(shape, dtype, rng, strange=0.85), {})
+    if rng.random() < 0.5:
+        return evaluate(inputs.values((*shape, 3), dtype, rng), {}).select(-1, 1)
+    return evaluate(inputs.values(shape, dtype, rng), {}).expand(rng.choice([1, 2, 3]), *shape)
 
 
 def target_like(rng: Random, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:

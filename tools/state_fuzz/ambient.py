@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 import torch
@@ -54,10 +55,10 @@ class Ambient:
             yield
 
 
-def stream_of(device: int, streams: dict[int, torch.Stream] = {}) -> torch.Stream:  # noqa: B006  (kept for the process)
-    if device not in streams:
-        streams[device] = torch.Stream(device=torch.device("atalla", device))
-    return streams[device]
+@cache
+def stream_of(device: int, use: str = "calls") -> torch.Stream:
+    """The stream of a device for this use."""
+    return torch.Stream(device=torch.device("atalla", device))
 
 
 def draw(rng: Random, before: Ambient) -> Ambient:

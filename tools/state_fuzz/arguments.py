@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tools.graph_fuzz import inputs
-from tools.graph_fuzz.paths import on_device
+from torch_atalla.testing.opinfo import to_device
 
 SIZES = (1, 2, 2, 3, 3, 4, 4, 5, 6)
 RANKS = {"v": (1,), "m": (2,), "b": (3,), "t": (0, 1, 1, 2, 2, 3), "c": (1, 2), "n": (1, 2)}
@@ -88,32 +88,19 @@ def build(texts: Sequence[str], device: str, seed: int, grads: Sequence[bool]) -
 
 def moved_together(tensors: Sequence[torch.Tensor | None], device: str) -> list[torch.Tensor | None]:
     """Copies on a device that share memory with each other as the originals do."""
-    bases: dict[int, torch.Tensor] = {}
-    same: dict[int, torch.Tensor] = {}
-    result: list[torch.Tensor | None] = []
-    for tensor in tensors:
-        if tensor is None:
-            result.append(None)
-            continue
-        if id(tensor) not in same:
-            same[id(tensor)] = _moved(tensor, device, bases)
-        result.append(same[id(tensor)])
-    return result
+    originals = {id(tensor): tensor for tensor in tensors if tensor is not None}
+    copies = to_device([_without_bits(tensor) for tensor in originals.values()], device)
+    moved = {key: _with_bits(copy, original) for copy, (key, original) in zip(copies, originals.items())}
+    return [moved.get(id(tensor)) for tensor in tensors]
 
 
-def _moved(tensor: torch.Tensor, device: str, bases: dict[int, torch.Tensor]) -> torch.Tensor:
-    with torch.no_grad():
-        stored = tensor.detach()
-        conjugate, negative = stored.is_conj(), stored.is_neg()
-        stored = stored.conj() if conjugate else stored
-        stored = torch._neg_view(stored) if negative else stored
-        key = stored.untyped_storage().data_ptr()
-        if key not in bases or not key:
-            elements = stored.untyped_storage().nbytes() // stored.itemsize
-            bases[key] = on_device(stored.as_strided((elements,), (1,), 0), device)
-        base = bases[key]
-        if base.dtype != stored.dtype:
-            base = base.view(stored.dtype)
-        moved = base.as_strided(stored.shape, stored.stride(), stored.storage_offset())
-        moved = torch._neg_view(moved) if negative else moved
-        return moved.conj() if conjugate else moved
+def _without_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The stored elements of a tensor whose conjugation or negation may be pending."""
+    stored = tensor.detach()
+    stored = stored.conj() if stored.is_conj() else stored
+    return torch._neg_view(stored) if stored.is_neg() else stored
+
+
+def _with_bits(stored: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
+    stored = torch._neg_view(stored) if original.is_neg() else stored
+    return stored.conj() if original.is_conj() else stored

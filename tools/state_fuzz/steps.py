@@ -135,7 +135,7 @@ def capture(step: Step) -> Iterator[Problem]:
         return
     graph = atalla.Graph()
     try:
-        with atalla.graph(graph, stream=_capture_stream(device)):
+        with atalla.graph(graph, stream=stream_of(device, "captures")):
             results = function(*held)
     except RuntimeError as error:
         if "captur" in str(error):
@@ -153,12 +153,6 @@ def capture(step: Step) -> Iterator[Problem]:
         if text is not None:
             yield "values", f"replay {time}: {text}"
             return
-
-
-def _capture_stream(device: int, made: dict[int, torch.Stream] = {}) -> torch.Stream:  # noqa: B006  (kept)
-    if device not in made:
-        made[device] = torch.Stream(device=torch.device("atalla", device))
-    return made[device]
 
 
 def _stored(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,17 @@ import torch_atalla
 from torch_atalla.compiler.file.save import Level
 
 from ..checks import against_cpu
-from ..loadable_checks import COVERAGE, called, compared, count, if_not_by_order, same_but_for_ones, saved, takes
+from ..loadable_checks import (
+    COVERAGE,
+    called,
+    checked,
+    compared,
+    count,
+    same_but_for_ones,
+    saved,
+    strides_at_size,
+    takes,
+)
 from ..paths import Context, Forward, Problem, Refused, on_device, quiet
 from ..program import Case
 from .export import conditions, within_ranges
@@ -105,15 +115,8 @@ def _loadable(ctx: Context, level: Level) -> list[Problem]:
             else:  # or beyond the bounds of the export
                 COVERAGE.refused_sizes[f"symbols {level}"] += 1
             continue
-        wanted = sized.eager
-        also = [
-            value.stride() if meta is not None and meta != first.stride() else same
-            for value, same, meta, first in zip(
-                found.outputs, same_but_for_ones(found, wanted), strides, ctx.eager.outputs
-            )
-        ]  # where the export has other strides than eager mode, it has them for all sizes
-        different = compared(sized, level, found, wanted, also)
-        different = if_not_by_order(sized, level, program, given, different)
+        also = strides_at_size(ctx, found, sized.eager, strides)
+        different = checked(sized, level, program, given, found, sized.eager, also)
         problems += _named(_rename(different, f"symbols {level}"), values)
     return problems
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Entries -> the support table that the ahead-of-time compiler and the tests read (JSON in the package)."""
+"""The op list as the package reads it (JSON): the support table of overloads for the ahead-of-time compiler and the
+tests, and formulas for code generators and vector programs."""
 
 from __future__ import annotations
 
 import json
 
-from .model import Entry
+from .model import Entry, Pointwise
+from .pointwise import FAULTING, calls
 from .registrations import overloads
+
+
+def dumped(table: dict) -> str:
+    return json.dumps(table, indent=1, sort_keys=True) + "\n"
 
 
 def qualified(overload: str) -> str:
@@ -47,6 +53,21 @@ def row(entry: Entry) -> dict:
     return data
 
 
-def generate(entries: list[Entry]) -> str:
-    table = {qualified(o): row(e) for e in entries for o in overloads(e)}
-    return json.dumps(table, indent=1, sort_keys=True) + "\n"
+def support(entries: list[Entry]) -> str:
+    return dumped({qualified(o): row(e) for e in entries for o in overloads(e)})
+
+
+def formula(p: Pointwise) -> dict:
+    return {
+        "formulas": p.formulas,
+        "inputs": [[i.name, i.type] for i in p.inputs],
+        "scalars": [s.name for s in p.scalars],
+        "results": list(p.results),
+        "requires": [condition for condition, _ in p.requires],
+        "dtypes": list(p.dtypes),
+        "integers_fault": not FAULTING.isdisjoint(calls(p.formulas.get("integer", ""))),
+    }
+
+
+def formulas(kernels: list[Pointwise]) -> str:
+    return dumped({f"pointwise.{p.name}": formula(p) for p in kernels})
