@@ -24,12 +24,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import torch_atalla  # noqa: E402, F401  (before torch.testing: its list of device types is built at import)
 from tools.opinfo import status  # noqa: E402
-from tools.opinfo.progress import Progress  # noqa: E402
 from tools.opinfo.selection import Case, by_name, cases  # noqa: E402
 from tools.opinfo.state import State  # noqa: E402
 from tools.opinfo.worker import Row, ended  # noqa: E402
@@ -83,7 +84,8 @@ def wanted(ops: dict[str, Any], args: argparse.Namespace) -> list[Case]:
 
 def sweep(todo: list[Case], state: State, args: argparse.Namespace) -> None:
     mode = "silent" if args.fallback else "error"
-    progress = Progress(len(todo))
+    pause = 0.1 if sys.stderr.isatty() else 30  # seconds between two lines
+    progress = tqdm(total=len(todo), unit="pair", mininterval=pause, ascii=True)
     counts = {"native": 0, "broken": 0}
 
     def take(_: int, case: Case, answer: dict[str, Any]) -> None:
@@ -92,7 +94,8 @@ def sweep(todo: list[Case], state: State, args: argparse.Namespace) -> None:
         state.append([row])
         counts["native"] += row.status in ("native", "empty")
         counts["broken"] += row.broken
-        progress.step(f"{counts['native']} native, {counts['broken']} wrong")
+        progress.set_postfix_str(f"{counts['native']} native, {counts['broken']} wrong", refresh=False)
+        progress.update()
 
     def request(number: int) -> tuple[Case, dict[str, Any]]:
         return todo[number], {"case": asdict(todo[number]), "fallback": mode}

@@ -8,7 +8,7 @@ given value and the expected one, which fails the build. The chip refuses to sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -249,24 +249,8 @@ class Reader:
             raise self.fail(node, f"{what}: `meaning` is missing; expected one line of text")
         traits = frozenset(self.choice(node, f"{what}: trait", t, TRAITS) for t in raw.get("traits", []))
         children = {key.value: child for key, child in node.value}
-        own_operands: list[Operand | Reference] = []
-        own_parameters: list[Parameter | Reference] = []
-        operands: list[Operand] = []
-        parameters: list[Parameter] = []
-        for child in self.items(children.get("operands"), what):
-            if reference := self.reference(child):
-                own_operands.append(reference)
-                operands += self.by_name[reference.kernel].operands
-            else:
-                operands.append(self.operand(child))
-                own_operands.append(operands[-1])
-        for child in self.items(children.get("parameters"), what):
-            if reference := self.reference(child):
-                own_parameters.append(reference)
-                parameters += self.by_name[reference.kernel].parameters
-            else:
-                parameters.append(self.parameter(child))
-                own_parameters.append(parameters[-1])
+        own_operands, operands = self.members(children.get("operands"), what, self.operand, "operands")
+        own_parameters, parameters = self.members(children.get("parameters"), what, self.parameter, "parameters")
         self.check_operands(node, what, operands)
         self.check_parameters(node, what, parameters)
         self.check_shapes(node, what, operands, parameters)
@@ -335,6 +319,18 @@ class Reader:
         if not isinstance(node, yaml.SequenceNode):
             raise self.fail(node, f"{what}: expected a list")
         return node.value
+
+    def members(
+        self, node: yaml.Node | None, what: str, read: Callable[[yaml.Node], Any], of: str
+    ) -> tuple[list[Any], list[Any]]:
+        """The entries of a list as written, and with those of other kernels (their attribute `of`) for references."""
+        own: list[Any] = []
+        every: list[Any] = []
+        for child in self.items(node, what):
+            reference = self.reference(child)
+            own.append(reference or read(child))
+            every += getattr(self.by_name[reference.kernel], of) if reference else own[-1:]
+        return own, every
 
     def reference(self, node: yaml.Node) -> Reference | None:
         if not isinstance(node, yaml.MappingNode) or all(key.value != "as" for key, _ in node.value):

@@ -181,6 +181,11 @@ class Parser:
     def fail(self, line: int, reason: str) -> EntryError:
         return EntryError(f"{self.path}:{line}: {reason}")
 
+    def known(self, what: str, given: str, names: tuple[str, ...], line: int) -> str:
+        if given not in names:
+            raise self.fail(line, f"unknown {what} `{given}`; known: {', '.join(names)}")
+        return given
+
     def parse(self) -> list[Entry]:
         root = yaml.compose(self.path.read_text())
         if not isinstance(root, yaml.SequenceNode):
@@ -223,12 +228,8 @@ class Parser:
         functions, groups = upstream()
         if op not in functions:
             raise self.fail(line, f"unknown schema `{op}`: native_functions.yaml has no such overload")
-        promotion = raw.get("promotion", "default")
-        if promotion not in PROMOTIONS:
-            raise self.fail(line, f"unknown promotion `{promotion}`; known: {', '.join(PROMOTIONS)}")
-        iterator = raw.get("iterator")
-        if iterator not in (None, *ITERATORS):
-            raise self.fail(line, f"unknown iterator `{iterator}`; known: {', '.join(ITERATORS)}")
+        promotion = self.known("promotion", raw.get("promotion", "default"), PROMOTIONS, line)
+        iterator = raw.get("iterator") and self.known("iterator", raw["iterator"], ITERATORS, line)
         function, group = functions[op], groups.get(op)
         adaptor = raw.get("adaptor")
         if not adaptor and not iterator and not (group and group.structured and group.out.structured_inherits):
@@ -251,9 +252,7 @@ class Parser:
             raise self.fail(line, f"`{op}` needs `dtypes`")
         given = raw.get("result", "same")
         results = tuple(given) if isinstance(given, list) else (given,)
-        overlap = raw.get("overlap")
-        if overlap not in (None, *OVERLAPS):
-            raise self.fail(line, f"unknown overlap `{overlap}`; known: {', '.join(OVERLAPS)}")
+        overlap = raw.get("overlap") and self.known("overlap", raw["overlap"], OVERLAPS, line)
         if overlap and not (group and group.structured and not group.out.structured_inherits):
             raise self.fail(line, f"overlap: `{op}` is checked by its iterator or its adaptor")
         return Entry(
@@ -322,8 +321,7 @@ class Parser:
         given = raw.get("result", "bool" if raw.get("promotion") == "bool" else "same")
         results = tuple(given) if isinstance(given, list) else (given,)
         for result in results:
-            if result not in (*RESULTS, *DTYPES):
-                raise self.fail(line, f"unknown result `{result}`; known: {', '.join((*RESULTS, *DTYPES))}")
+            self.known("result", result, (*RESULTS, *DTYPES), line)
         for text in formulas.values():
             if text.count(";") + 1 != len(results):
                 raise self.fail(line, f"formula: {text.count(';') + 1} expressions for {len(results)} results")

@@ -58,11 +58,11 @@ def load(path: Path = TABLE) -> Table:
     """Read the table. Raises ValueError for an exclusion without a reason, tests or a known suite."""
     raw = tomllib.loads(path.read_text())
     found = []
-    for row in raw.get("exclude", []):
-        unknown = set(row) - {"suite", "tests", "reason", "runs", "gpu"}
-        if unknown or row.get("suite") not in raw["suites"] or not row.get("tests") or not row.get("reason"):
+    for suite, row in ((suite, row) for suite, rows in raw.get("exclude", {}).items() for row in rows):
+        unknown = set(row) - {"tests", "reason", "runs", "gpu"}
+        if unknown or suite not in raw["suites"] or not row.get("tests") or not row.get("reason"):
             raise ValueError(
-                f"{path.name}: got {row}; expected `suite` (one of `suites`), `tests` (a list) and `reason`"
+                f"{path.name}: {suite}: got {row}; expected one of `suites` with `tests` (a list) and `reason`"
             )
-        found.append(Exclusion(**row | {"tests": tuple(row["tests"])}))
+        found.append(Exclusion(suite, **row | {"tests": tuple(row["tests"])}))
     return Table(tuple(raw["suites"]), tuple(found))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch_atalla
 from .checks import check_backward, check_eager, check_graph
 from .chip_checks import check_code, check_isa, check_sizes
 from .launch_checks import check_launches
-from .loadable_checks import check_exact, check_fast, check_golden, check_run
+from .loadable_checks import check_golden, check_loadable, check_run
 from .nested.checks import SYMBOL_CHECKS
 from .paths import Context, Problem, Refused
 from .program import Case
@@ -22,8 +23,8 @@ from .program import Case
 CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
     "eager": check_eager,
     "backward": check_backward,
-    "exact": check_exact,
-    "fast": check_fast,
+    "exact": partial(check_loadable, level="exact"),
+    "fast": partial(check_loadable, level="fast"),
     "golden": check_golden,
     "graph": check_graph,
     "run": check_run,
@@ -44,10 +45,6 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Outcome:
-        return Outcome(**{**data, "problems": [Problem(**item) for item in data["problems"]]})
 
 
 def evaluate(case: Case, checks: Sequence[str]) -> Outcome:

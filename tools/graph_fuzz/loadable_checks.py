@@ -84,15 +84,7 @@ def _unsupported(error: Exception) -> str:
     return reason(error)
 
 
-def check_exact(ctx: Context) -> list[Problem]:
-    return _check(ctx, "exact")
-
-
-def check_fast(ctx: Context) -> list[Problem]:
-    return _check(ctx, "fast")
-
-
-def _check(ctx: Context, level: Level) -> list[Problem]:
+def check_loadable(ctx: Context, level: Level) -> list[Problem]:
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         source, strides = saved(ctx, level, path, golden=False)

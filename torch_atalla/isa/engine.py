@@ -7,7 +7,7 @@ import ctypes
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,21 +82,10 @@ class Stats:
 
 def stats_of(raw: c_abi.atalla_isa_stats) -> Stats:
     library = lib.library()
-    plain = {name: getattr(raw, name) for name, *_ in raw._fields_[2:12]}
-    return Stats(
-        **plain,
-        unit_instructions=dict(zip(library.units, raw.unit_instructions)),
-        unit_cycles=dict(zip(library.units, raw.unit_cycles)),
-        stall_cycles=dict(zip(library.stalls, raw.stall_cycles)),
-        dram_activates=raw.dram_activates,
-        dram_reads=raw.dram_reads,
-        dram_writes=raw.dram_writes,
-        network_link_bytes=raw.network_link_bytes,
-        network_router_bytes=raw.network_router_bytes,
-        instruction_bytes=raw.instruction_bytes,
-        data_bytes=raw.data_bytes,
-        energy=energy_of(raw.energy),
-    )
+    names = {"unit_instructions": library.units, "unit_cycles": library.units, "stall_cycles": library.stalls}
+    values: dict[str, Any] = {each.name: getattr(raw, each.name) for each in fields(Stats)}
+    values |= {name: dict(zip(of, values[name])) for name, of in names.items()}
+    return Stats(**values | {"energy": energy_of(raw.energy)})
 
 
 class Code:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from torch_atalla.driver.extension import _C
 
 from .encoding import check_encoding, elements_per_byte
-from .modules import QuantizedLinear, default_group
+from .modules import QuantizedLinear, default_group, own_linear_layers
 
 Loss = Callable[[nn.Module], float]
 
@@ -114,12 +114,8 @@ def _results(model: nn.Module, calls: list[tuple[Any, ...]], rows: dict[str, int
     """The tensors that the calls return, in float32 on the CPU. rows: gets the rows that linear layers multiply."""
     hooks = []
     if rows is not None:
-        owners: dict[int, int] = {}
-        for module in model.modules():
-            for parameter in module.parameters(recurse=False):
-                owners[id(parameter)] = owners.get(id(parameter), 0) + 1
-        for name, module in model.named_modules():
-            if type(module) is nn.Linear and name and owners[id(module.weight)] == 1:
+        for name, module in own_linear_layers(model):
+            if name:
 
                 def hook(_: nn.Module, given: tuple[torch.Tensor, ...], name: str = name) -> None:
                     rows[name] = rows.get(name, 0) + given[0].numel() // max(1, given[0].shape[-1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -73,13 +74,7 @@ def quantize_weights(
     Returns:
         The model.
     """
-    seen: dict[int, int] = {}
-    for module in model.modules():
-        for parameter in module.parameters(recurse=False):
-            seen[id(parameter)] = seen.get(id(parameter), 0) + 1
-    for name, module in list(model.named_modules()):
-        if type(module) is not nn.Linear or seen[id(module.weight)] > 1:
-            continue
+    for name, module in own_linear_layers(model):
         chosen = encoding if choose is None else choose(name, module)
         if chosen is None:
             continue
@@ -91,6 +86,16 @@ def quantize_weights(
             return new
         model.set_submodule(name, new)
     return model
+
+
+def own_linear_layers(model: nn.Module) -> list[tuple[str, nn.Linear]]:
+    """The linear layers, by name, whose weight no other module has."""
+    owners = Counter(id(parameter) for module in model.modules() for parameter in module.parameters(recurse=False))
+    return [
+        (name, module)
+        for name, module in model.named_modules()
+        if type(module) is nn.Linear and owners[id(module.weight)] == 1
+    ]
 
 
 def default_group(encoding: str) -> int | None:

@@ -20,7 +20,6 @@ TEMPLATES: dict[str, tuple[Template, float]] = {}
 # Dimensions of inputs. torch.export takes linear ones of one symbol as derived; the others become symbols of their own.
 _DIMENSIONS = ("n", "n", "n", "n", "m", "m", "m", "2 * n", "2 * m", "3 * n", "n + 1", "m + 2", "2 * n + 1", "n * m")
 _STATIC = ("1", "2", "3", "4", "8")
-_SYMBOLS = ("n", "m")
 
 
 template = registration(TEMPLATES)

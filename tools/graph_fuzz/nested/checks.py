@@ -43,14 +43,6 @@ def check_symbols(ctx: Context) -> list[Problem]:
     return problems
 
 
-def check_symbols_exact(ctx: Context) -> list[Problem]:
-    return _loadable(ctx, "exact")
-
-
-def check_symbols_fast(ctx: Context) -> list[Problem]:
-    return _loadable(ctx, "fast")
-
-
 def check_symbols_compiled(ctx: Context) -> list[Problem]:
     """torch.compile with dynamic sizes, whose first call sees the sizes of the export, or else equal ones."""
     sizes = _sizes(ctx)
@@ -94,7 +86,7 @@ def _at(ctx: Context, sizes: dict[str, int]) -> Context:
     return replace(ctx, change=lambda args: given())
 
 
-def _loadable(ctx: Context, level: Level) -> list[Problem]:
+def check_loadable(ctx: Context, level: Level) -> list[Problem]:
     every = _sizes(ctx)
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
@@ -143,7 +135,7 @@ def _named(problems: list[Problem], sizes: dict[str, int]) -> list[Problem]:
 
 SYMBOL_CHECKS: dict[str, Callable[[Context], list[Problem]]] = {
     "symbols": check_symbols,
-    "symbols exact": check_symbols_exact,
-    "symbols fast": check_symbols_fast,
+    "symbols exact": partial(check_loadable, level="exact"),
+    "symbols fast": partial(check_loadable, level="fast"),
     "symbols compiled": check_symbols_compiled,
 }
