@@ -53,7 +53,7 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     entries = model.load(root / OPS)
     formulas = model.pointwise_kernels(entries)
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))
-    write(root / "torch_atalla/_generated/kernel_enums.json", kernels_json.enums(contracts.enums))
+    write(root / "torch_atalla/_generated/kernel_enums.json", kernels_json.dumped(contracts.enums))
     pointwise.emit(formulas, OPS, out)
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     layout_functions = layouts.generate(layouts.load(root / layouts.TABLE))

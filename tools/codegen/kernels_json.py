@@ -70,8 +70,8 @@ def generate(kernels: list[Kernel], formulas: list[Pointwise]) -> str:
             table |= {f"pointwise.{f.name}": _row(kernel, _scalars(kernel, f)) for f in formulas}
         else:
             table |= dict.fromkeys(kernel.names, _row(kernel, {p.name: _parameter(p) for p in kernel.parameters}))
-    return json.dumps(table, indent=1) + "\n"
+    return dumped(table)
 
 
-def enums(table: dict[str, tuple[str, ...]]) -> str:
+def dumped(table: dict) -> str:
     return json.dumps(table, indent=1) + "\n"

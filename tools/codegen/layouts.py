@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torchgen
 import yaml
 from torchgen.api.types import DispatcherSignature, NativeSignature
 from torchgen.context import native_function_manager
-from torchgen.gen import parse_native_yaml
 from torchgen.model import DispatchKey, NativeFunction
+
+from .model import native_functions, upstream
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/aten/atalla_layout_functions.yaml"
@@ -43,13 +43,6 @@ class Layout:
     without: dict[str, str]
 
 
-def upstream() -> tuple[dict[str, NativeFunction], dict]:
-    """PyTorch's ops by name, and their kernels by dispatch key."""
-    folder = Path(torchgen.__file__).parent / "packaged/ATen/native"
-    parsed = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
-    return {str(f.func.name): f for f in parsed.native_functions}, parsed.backend_indices
-
-
 def shared_kernels(functions: dict[str, NativeFunction], indices: dict, keys: list[str]) -> dict[str, str]:
     first, second = (indices[DispatchKey.parse(key)].index for key in keys)
     found = {}
@@ -61,7 +54,7 @@ def shared_kernels(functions: dict[str, NativeFunction], indices: dict, keys: li
 
 
 def load(path: Path) -> list[Layout]:
-    functions, indices = upstream()
+    functions, indices = upstream()[0], native_functions().backend_indices
     found = []
     for key, entry in yaml.safe_load(path.read_text()).items():
         if unknown := set(entry) - FIELDS:

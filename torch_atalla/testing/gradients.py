@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from torch_atalla.fallback import Mode
 from torch_atalla.fallback import mode as fallback_mode
 
-from .opinfo import largest_error, sample_on, tolerance
+from .opinfo import largest_error, sample_on, tolerance, widened
 from .properties import incomparable
 
 WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
@@ -33,19 +33,6 @@ def gradients(op: Any, sample: Any, device: str) -> list[torch.Tensor | None] | 
     cotangents = [torch.randn(x.shape, dtype=x.dtype, generator=generator).to(device) for x in outputs]
     found = torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True)
     return [None if g is None else g.detach() for g in found]
-
-
-def widened(sample: Any, dtype: torch.dtype) -> Any:
-    """The sample in the next wider dtype, its leaves still wanting gradients."""
-
-    def widen(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and x.dtype == dtype:
-            return x.detach().to(WIDER[dtype]).requires_grad_(x.requires_grad)
-        return WIDER[dtype] if x is dtype else x
-
-    wide = sample.transform(lambda x: x)
-    wide.input, wide.args, wide.kwargs = (tree_map(widen, v) for v in (sample.input, sample.args, sample.kwargs))
-    return wide
 
 
 def check_gradients(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla", fallback: Mode = "error") -> bool:
@@ -70,7 +57,9 @@ def check_gradients(op: Any, sample: Any, dtype: torch.dtype, device: str = "ata
     except AssertionError:
         if dtype not in WIDER:
             raise
-        truth = gradients(op, widened(sample, dtype), "cpu")
+        wide = sample.transform(lambda x: x)
+        wide.input, wide.args, wide.kwargs = widened((sample.input, sample.args, sample.kwargs), dtype, WIDER[dtype])
+        truth = gradients(op, wide, "cpu")
         if truth is None or largest_error(found, truth) > 2 * largest_error(expected, truth):
             raise
     return True

@@ -84,6 +84,17 @@ def largest_error(values: Any, truth: Any) -> float:
     return worst
 
 
+def widened(value: Any, dtype: torch.dtype, wide: torch.dtype) -> Any:
+    """A nested sample with the tensors of a dtype, and the dtype itself, in a wider one. Gradients are still wanted."""
+
+    def widen(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.dtype == dtype:
+            return x.detach().to(wide).requires_grad_(x.requires_grad)
+        return wide if x is dtype else x
+
+    return tree_map(widen, value)
+
+
 def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expected: Any) -> bool:
     """Whether atalla is about as close to the double-precision result as the CPU is (at most as far for half types).
 
@@ -93,12 +104,7 @@ def as_close_as_cpu(op: Any, sample: Any, dtype: torch.dtype, actual: Any, expec
     """
     wide = torch.complex128 if dtype == torch.complex64 else torch.float64
 
-    def widen(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and x.dtype == dtype:
-            return x.to(wide)
-        return wide if x is dtype else x
-
-    inputs, args, kwargs = tree_map(widen, (sample.input, sample.args, sample.kwargs))
+    inputs, args, kwargs = widened((sample.input, sample.args, sample.kwargs), dtype, wide)
     truth = op(inputs, *args, **kwargs)
     error, cpu_error = largest_error(actual, truth), largest_error(expected, truth)
     if dtype not in (torch.float32, torch.complex64):
