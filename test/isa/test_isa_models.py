@@ -88,7 +88,7 @@ class TestNetworks(CodegenTestCase):
             names = [
                 call.function for call in compiled.network.image.calls if call.function.startswith(("gemm", "conv"))
             ]
-            self.assertEqual(sum("_add" in name for name in names), joined)
+            self.assertEqual(sum("_residual" in name for name in names), joined)
 
     def test_both_engines_run_one_schedule(self):
         torch.manual_seed(0)

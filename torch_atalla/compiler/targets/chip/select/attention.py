@@ -49,6 +49,7 @@ def attention(s: Selection, launch: Launch) -> None:
     causal = bool(launch.parameter("causal"))
     table = Address(s.constant(torch.tensor(heads.head_table(sizes), dtype=torch.int32)))
     planned = heads.plan(sizes, launch.parameter("scale"), kind, causal, s.groups, logsumexp is not None)
+    places: dict[str, Operand | Address | None]
     places = {"q": q, "k": k, "v": v, "o": out, "heads": table, "sums": logsumexp, "mask": address}
     s.calls(heads.build, planned, places)
 

@@ -42,14 +42,15 @@ def padded(
     line = wp * channels
     out = s.new_operand((n, channels, hp, wp), (hp * line, 1, line, channels), n * hp * line + 2 * LANES * LANES)
     taken_h, taken_w = min(h, hp - before[0]), min(w, wp - before[1])
-    last, strips = (before[0] + taken_h) * line, []  # first element, sizes, strides
+    last = (before[0] + taken_h) * line
+    strips: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []  # first element, sizes, strides
     if channels == c:  # the border alone: above, below with what tiles may reach behind the image, left and right
         for first in range(0, n * hp * line, hp * line):
             more = LANES if first == (n - 1) * hp * line else 0
             strips += [(first, (before[0] * line,), (1,)), (first + last, (hp * line - last + more,), (1,))]
         for start, width in ((0, before[1]), (before[1] + taken_w, wp - before[1] - taken_w)):
-            sizes = (n, taken_h, width * channels)
-            strips.append((before[0] * line + start * channels, sizes, (hp * line, line, 1)))
+            place = before[0] * line + start * channels
+            strips.append((place, (n, taken_h, width * channels), (hp * line, line, 1)))
     else:
         strips.append((0, (n * hp * line + LANES,), (1,)))
     for first, sizes, strides in strips:

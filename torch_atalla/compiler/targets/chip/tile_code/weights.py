@@ -76,10 +76,9 @@ class Arrays(Vectors):
     def _transpose(self, x: Buffer, out: Buffer, m: Any, n: Any, high: int, wide: int) -> None:
         """Block m along the rows and n along the lanes."""
         b = self.b
-        source = self.register(m * high + n * x.rows)
-        target = self.register(n * wide + m * x.lanes)
-        base = b.s("add.s", b.s("slli.s", source, 6), self.base(x))
-        goal = b.s("add.s", b.s("slli.s", target, 6), self.base(out))
+        first, goes_to = self.register(m * high + n * x.rows), self.register(n * wide + m * x.lanes)
+        base = b.s("add.s", b.s("slli.s", first, 6), self.base(x))
+        goal = b.s("add.s", b.s("slli.s", goes_to, 6), self.base(out))
         self.push([b.load_row(base, ROWS[row], x.sid, x.region) for row in range(high)])
         made = store_transposed(b, self.load_units(wide), goal, out.sid, out.region)
         found = self.core.variable(self.core.wrap(any_nan(b, made), "i"))
