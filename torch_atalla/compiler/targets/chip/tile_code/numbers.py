@@ -5,36 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..kernels import pointwise
 from ..vir import Reg
 from . import scalars
-from .sweep import At
+from .sweep import At, Sweeps
 from .values import Lazy, Truth
-
-if TYPE_CHECKING:
-    from .vectors import Vectors
 
 
 def _step(name: str) -> Callable[..., Reg]:
     """A step of the pointwise kernels on vectors."""
 
-    def apply(self: Vectors, x: Lazy, at: At, *arguments: Any) -> Reg:
+    def apply(self: Sweeps, x: Lazy, at: At, *arguments: Any) -> Reg:
         return pointwise.apply(self.b, self.k, name, [self.full(argument, at) for argument in arguments])
 
     return apply
 
 
 def _arithmetic(name: str) -> Callable[..., Reg]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Sweeps, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         first = self.full(a, at) if name == "sub" else self.number(a)
         return pointwise.arithmetic(self.b, self.k, name, first, self.number(c))
 
     return apply
 
 
-def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+def _divide(self: Sweeps, x: Lazy, at: At, a: Any, c: Any) -> Reg:
     """By the reciprocal, which the scalar core computes: of one number, or lane by lane."""
     b = self.b
     if not isinstance(c, Reg):
@@ -47,7 +44,7 @@ def _divide(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
 
 
 def _by_lane(name: str) -> Callable[..., Reg]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Sweeps, x: Lazy, at: At, a: Any) -> Reg:
         return pointwise.by_lane(self.b, name, self.full(a, at), self.lanes_computed(x.arguments[0]))
 
     return apply
@@ -56,7 +53,7 @@ def _by_lane(name: str) -> Callable[..., Reg]:
 def _scalar_function(name: str) -> Callable[..., Reg]:
     """A function of the scalar core, lane by lane: of one lane if all are the same."""
 
-    def apply(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+    def apply(self: Sweeps, x: Lazy, at: At, a: Any) -> Reg:
         core = self.core
 
         def one(lane: Reg) -> Reg:
@@ -70,17 +67,17 @@ def _scalar_function(name: str) -> Callable[..., Reg]:
 def _extreme(name: str) -> Callable[..., Reg]:
     """Of a number and a NaN, the number."""
 
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Reg:
+    def apply(self: Sweeps, x: Lazy, at: At, a: Any, c: Any) -> Reg:
         return pointwise.extreme(self.b, self.k, name, self.full(a, at), self.full(c, at), keep_nans=False)
 
     return apply
 
 
-def _exp2(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+def _exp2(self: Sweeps, x: Lazy, at: At, a: Any) -> Reg:
     return self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0))))
 
 
-def _fma(self: Vectors, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
+def _fma(self: Sweeps, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
     first = a if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
     return _arithmetic("add")(self, x, at, _arithmetic("mul")(self, x, at, first, c), d)
 
@@ -96,7 +93,7 @@ _SWAPPED = {"olt": "ogt", "ogt": "olt", "ole": "oge", "oge": "ole", "ult": "ugt"
             "uge": "ule"}  # fmt: skip
 
 
-def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+def _compare(self: Sweeps, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     predicate = x.op.attributes["words"][0]
     if not isinstance(a, Reg):
         a, c, predicate = c, a, _SWAPPED.get(predicate, predicate)
@@ -107,14 +104,14 @@ def _compare(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
     return Truth(masks, inverted)
 
 
-def where(self: Vectors, condition: Truth, yes: Any, no: Any) -> Reg:
+def where(self: Sweeps, condition: Truth, yes: Any, no: Any) -> Reg:
     first, other = self.number(yes), self.number(no)
     if condition.inverted:
         first, other = other, first
     return pointwise.choose(self.b, self.k, condition.masks, first, other)
 
 
-def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
+def _select(self: Sweeps, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -> Any:
     if isinstance(condition, int):
         return yes if condition else no
     truth = self.truth(condition)
@@ -126,13 +123,13 @@ def _select(self: Vectors, x: Lazy, at: At, condition: Any, yes: Any, no: Any) -
 
 
 def _logic(name: str) -> Callable[..., Truth]:
-    def apply(self: Vectors, x: Lazy, at: At, a: Any, c: Any) -> Truth:
+    def apply(self: Sweeps, x: Lazy, at: At, a: Any, c: Any) -> Truth:
         return self.from_bits(self.b.s(name, self.bits(self.truth(a)), self.bits(self.truth(c))))
 
     return apply
 
 
-def _number_of(self: Vectors, x: Lazy, at: At, a: Any) -> Reg:
+def _number_of(self: Sweeps, x: Lazy, at: At, a: Any) -> Reg:
     """A truth value as 0 or 1."""
     return where(self, self.truth(a), -1.0 if x.op.name == "arith.sitofp" else 1.0, 0.0)
 

@@ -9,9 +9,8 @@ from typing import Any
 from torch_atalla.isa.geometry import LANES
 
 from ....tile.ir import TileError
-from ..kernels import pointwise
 from ..kernels.activation import rounded
-from ..vir import M0, ROWS, V0, X0, Reg
+from ..vir import ROWS, X0, Reg
 from . import scalars
 from .numbers import COSTS, VECTOR, where
 from .sweep import At, Request, Sweeps, request
@@ -288,44 +287,3 @@ class Vectors(Sweeps):
     def unroll(self, x: Any) -> int:
         cost = self.cost(x)
         return LANES if cost < 24 else 8 if cost < 96 else 4 if cost < 1000 else 1
-
-    # ------------------------------------------------------------------------------------- operands of instructions
-    def number(self, x: Any) -> pointwise.Number:
-        """As an operand of a vector instruction."""
-        return x if isinstance(x, Reg | float) else self.register(x, "f")
-
-    def scalar(self, x: Any) -> Reg:
-        """A number that all lanes have, in a scalar register."""
-        return pointwise.scalar(self.k, self.number(x))
-
-    def full(self, x: Any, at: At) -> Reg:
-        """In a vector register."""
-        if isinstance(x, Reg):
-            return x
-        if isinstance(x, float) and x == 0:
-            return V0
-        key = ("full", x)
-        if key not in at.group.known:
-            at.group.known[key] = self.b.vec("add.vs", V0, self.scalar(x))
-        return at.group.known[key]
-
-    def truth(self, x: Any) -> Truth:
-        if isinstance(x, Truth):
-            return x
-        if isinstance(x, int):
-            return Truth([M0] if x else [])
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, self.b.s("sub.s", X0, self.core.nonzero(x).reg))
-        return Truth([mask])
-
-    def bits(self, x: Truth) -> Reg:
-        word = X0
-        for mask in x.masks:
-            part = self.k.integer(-1) if mask is M0 else self.b.s("mv.mts", mask)
-            word = part if word is X0 else self.b.s("or.s", word, part)
-        return self.b.s("xori.s", word, -1) if x.inverted else word
-
-    def from_bits(self, word: Reg) -> Truth:
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, word)
-        return Truth([mask])
