@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .images import SPATIAL, divisor, windows
+from .images import divisor, windows
 from .memory import Tensor
 from .positions import PADDINGS, positions, within
 from .routine import Context
@@ -55,18 +55,17 @@ def pool_average_backward(c: Context, adaptive: bool) -> None:
     core = c.core
     (grad,), (x,) = c.outputs, c.inputs
     _clear(c, grad)
-    with positions(x) as (n, channel, *here):
-        window = windows(c, adaptive, grad, x, here)
-        plane = grad[n, channel]
+    with x.over([0, 1], x, grad) as (pooled, plane), positions(pooled) as here:
+        window = windows(c, adaptive, plane, pooled, here)
         begins, counts = [], []
-        for (first, length), dim in zip(window, SPATIAL):
+        for dim, (first, length) in enumerate(window):
             begin = core.select(first < 0, 0, first)
-            end, size = first + length, grad.size(dim)
+            end, size = first + length, plane.size(dim)
             begins.append(begin)
             counts.append(core.select(end < size, end, size) - begin)
         seen = counts[0] * counts[1] * counts[2]
-        count = divisor(c, adaptive, grad, window, seen)
-        share = x[n, channel, *here].load() / core.convert(count, "f")
+        count = divisor(c, adaptive, plane, window, seen)
+        share = pooled[here].load() / core.convert(count, "f")
         with core.range(counts[0]) as i, core.range(counts[1]) as j, core.range(counts[2]) as k:
             _add(plane[[begin + number for begin, number in zip(begins, (i, j, k))]], share)
 

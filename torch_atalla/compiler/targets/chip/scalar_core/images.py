@@ -16,7 +16,6 @@ from .reductions import lowest
 from .routine import Context
 from .values import Value
 
-SPATIAL = (2, 3, 4)
 Taps = tuple[list[list[int]], list[list[float]]]  # of places of the result: places of the input, and weights
 
 
@@ -123,11 +122,11 @@ def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None
 
 # -- pooling -----------------------------------------------------------------------------------------------------------
 def windows(c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Value]) -> list[tuple[Value, Value]]:
-    """For each spatial dimension: the first place in x of the window at `here` of `pooled`, and its length."""
+    """For each dimension of a plane x: the first place of the window at `here` of `pooled`, and its length."""
     core = c.core
     found = []
     if adaptive:
-        for index, dim in zip(here, SPATIAL):
+        for dim, index in enumerate(here):
             size, target = x.size(dim), pooled.size(dim)
             first = core.divide(index * size, target)
             found.append((first, core.divide((index + 1) * size + target - 1, target) - first))
@@ -145,15 +144,14 @@ def pool(c: Context, average: bool, adaptive: bool) -> None:
     kind = out.kind
     dilated = "dilation" in c.launch.contract.parameters
     steps = [int(d) for d in c.parameter("dilation")] if dilated else [1, 1, 1]
-    with positions(out) as (n, channel, *here):
-        window = windows(c, adaptive, x, out, here)
-        plane = x[n, channel]
+    with out.over([0, 1], out, indices, x) as (pooled, numbers, plane), positions(pooled) as here:
+        window = windows(c, adaptive, plane, pooled, here)
         total = core.variable(core.constant(0, kind) if average else lowest(core, kind))
         best, seen = core.variable(-1), core.variable(0)
         (_, depth), (_, height), (_, width) = window
         with core.range(depth) as i, core.range(height) as j, core.range(width) as k:
             d, h, w = (first + number * step for (first, _), number, step in zip(window, (i, j, k), steps))
-            inside = within(core, d, x.size(2)) & within(core, h, x.size(3)) & within(core, w, x.size(4))
+            inside = within(core, d, plane.size(0)) & within(core, h, plane.size(1)) & within(core, w, plane.size(2))
             with core.when(inside):
                 value = plane[d, h, w].load()
                 if average:
@@ -165,15 +163,15 @@ def pool(c: Context, average: bool, adaptive: bool) -> None:
                         better = better | core.is_nan(value)
                     with core.when(better):
                         total.set(value)
-                        best.set((d * x.size(3) + h) * x.size(4) + w)
-        target = out[n, channel, *here]
+                        best.set((d * plane.size(1) + h) * plane.size(2) + w)
+        target = pooled[here]
         if average:
-            count = divisor(c, adaptive, x, window, seen)
+            count = divisor(c, adaptive, plane, window, seen)
             target.store(core.divide(total, core.convert(count, kind)))
         else:
             target.store(total)
-        if indices is not None and not average:
-            indices[n, channel, *here].store(best)
+        if numbers is not None and not average:
+            numbers[here].store(best)
 
 
 def divisor(c: Context, adaptive: bool, x: Tensor, window: list[tuple[Value, Value]], seen: Value) -> Value:
@@ -187,7 +185,7 @@ def divisor(c: Context, adaptive: bool, x: Tensor, window: list[tuple[Value, Val
         return seen
     # Windows end with the padding: what lies behind it does not count.
     total = core.value(1)
-    for (first, length), dim, padding in zip(window, SPATIAL, c.parameter("padding")):
+    for dim, ((first, length), padding) in enumerate(zip(window, c.parameter("padding"))):
         end, limit = first + length, x.size(dim) + int(padding)
         total = total * (core.select(end < limit, end, limit) - first)
     return total
