@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from torch_atalla.compiler.program.call_arguments import arguments_of
+
 aten = torch.ops.aten
 CONVOLUTIONS = (
     *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default),
@@ -160,7 +162,7 @@ def _lower_convolution(model: torch.fx.GraphModule, node: torch.fx.Node) -> None
     if x is None or weight is None or found is None or x.axis is not None:
         return
     values, scales = found
-    args = _bound(node)
+    args = arguments_of(node)
     spatial, groups, bias = values.ndim - 2, args["groups"], args["bias"]
     stride, dilation, output_padding = (
         _per_dimension(args.get(name, 0), spatial) for name in ("stride", "dilation", "output_padding")
@@ -251,13 +253,6 @@ def _source_shape(node: torch.fx.Node) -> Any:
     while "val" not in node.meta:
         node = node.all_input_nodes[0]
     return node.meta["val"].shape
-
-
-def _bound(node: torch.fx.Node) -> dict[str, Any]:
-    target: Any = node.target
-    schema = target._schema.arguments
-    given = dict(zip((argument.name for argument in schema), node.args)) | node.kwargs
-    return {argument.name: given.get(argument.name, argument.default_value) for argument in schema}
 
 
 def _per_dimension(value: Any, spatial: int) -> list[int]:

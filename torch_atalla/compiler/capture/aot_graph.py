@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ from torch.utils import _pytree as pytree
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.leaves import Leaf
 
+from ..program.call_arguments import arguments_of
+from ..program.size_expressions import find_symbols
 from ..program.sizes import Symbols
 from .capture import Captured, Constant, check_dtype, name_the_host, on_host
 
 aten = torch.ops.aten
-_ATTENTION_DEFAULTS = (None, 0.0, False, False)  # mask, dropout, causal, return_debug_mask
 
 
 def capture_graph(graph_module: torch.fx.GraphModule, updates: Sequence[str] = ()) -> Captured:
@@ -86,13 +88,13 @@ def _name_attention(graph: torch.fx.Graph) -> None:
     ):
         if any(user.args[1] != 0 for user in node.users):
             continue
-        given: list[Any] = [*node.args, *_ATTENTION_DEFAULTS[len(node.args) - 3 :]]
+        given = tuple(arguments_of(node).values())
         query, key = given[:2]
         grouped = query.meta["val"].shape[1] != key.meta["val"].shape[1]
         options = {"scale": node.kwargs.get("scale"), "enable_gqa": grouped}
         for user in list(node.users):
             with graph.inserting_before(node):
-                whole = graph.call_function(aten.scaled_dot_product_attention.default, tuple(given[:6]), options)
+                whole = graph.call_function(aten.scaled_dot_product_attention.default, given[:6], options)
             whole.meta = dict(user.meta)
             user.replace_all_uses_with(whole)
             graph.erase_node(user)
@@ -108,9 +110,7 @@ def _constants(graph_module: torch.fx.GraphModule) -> dict[str, Constant]:
     constants = {}
     moved: dict[int, torch.UntypedStorage] = {}
     for node in graph_module.graph.find_nodes(op="get_attr"):
-        held: Any = graph_module
-        for part in str(node.target).split("."):
-            held = getattr(held, part)
+        held = attrgetter(str(node.target))(graph_module)
         if not isinstance(held, torch.Tensor):
             raise ExportError(f"{node.name} is a {type(held).__name__}; expected a tensor")
         with unset_fake_temporarily():
@@ -121,8 +121,6 @@ def _constants(graph_module: torch.fx.GraphModule) -> dict[str, Constant]:
 def _symbols(tensors: Collection[tuple[str, torch.Tensor]]) -> Symbols:
     if all(isinstance(number, int) for _, value in tensors for number in (*value.shape, *value.stride())):
         return Symbols()
-    from ..program.size_expressions import find_symbols
-
     symbols = find_symbols({}, list(tensors))
     symbols.checked_by_caller = True
     return symbols

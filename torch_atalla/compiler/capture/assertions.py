@@ -8,18 +8,15 @@ from typing import Any
 
 import torch
 
+from ..program.sizes import is_symbolic
+
 aten = torch.ops.aten
 Node = torch.fx.Node
 
-_COMPARISONS: dict[Any, str] = {
-    operator.eq: "eq",
-    operator.ne: "ne",
-    operator.lt: "lt",
-    operator.le: "le",
-    operator.gt: "gt",
-    operator.ge: "ge",
-}
-_ARITHMETIC: dict[Any, str] = {operator.add: "add", operator.sub: "sub", operator.mul: "mul"}
+_ARITHMETIC, _COMPARISONS = (
+    {getattr(operator, name): getattr(aten, name).Tensor for name in names}
+    for names in (("add", "sub", "mul"), ("eq", "ne", "lt", "le", "gt", "ge"))
+)
 
 
 def assert_on_tensors(graph: torch.fx.Graph) -> None:
@@ -36,11 +33,8 @@ def assert_on_tensors(graph: torch.fx.Graph) -> None:
         changed = True
     if changed:
         for node in reversed(graph.nodes):
-            if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
+            if node.op == "call_function" and not node.users and is_symbolic(node.meta.get("val")):
                 graph.erase_node(node)
-
-
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def _is_read(value: Any) -> bool:
@@ -76,8 +70,8 @@ def _tensor(graph: torch.fx.Graph, value: Any) -> Node:
         return _call(graph, aten.logical_not.default, torch.bool, _tensor(graph, value.args[0]))
     operands = [_integer(graph, arg) for arg in value.args]
     if value.target in _ARITHMETIC:
-        return _call(graph, getattr(aten, _ARITHMETIC[value.target]).Tensor, torch.int64, *operands)
-    return _call(graph, getattr(aten, _COMPARISONS[value.target]).Tensor, torch.bool, *operands)
+        return _call(graph, _ARITHMETIC[value.target], torch.int64, *operands)
+    return _call(graph, _COMPARISONS[value.target], torch.bool, *operands)
 
 
 def _integer(graph: torch.fx.Graph, value: Any) -> Node:

@@ -19,14 +19,16 @@ from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.leaves import Leaf
 
 from ..program.layouts import same_layout
+from ..program.size_expressions import check_dynamic, find_symbols
 from ..program.sizes import Symbols
+from ..program.small_sizes import guard_small_sizes
 from .assertions import assert_on_tensors
 from .bounded import RESULT_SIZES, bound_sizes
 from .decompositions import decomposition_table, without_python_kernels
 from .eager_strides import values_on_device
 from .element_index import index_by_elements
 from .float8_weights import is_float8_weight, store_bytes
-from .known_numbers import with_known_numbers
+from .known_numbers import stored_tensor, with_known_numbers
 from .triton_kernels import launches_triton_kernel, lower_triton_kernels
 
 _CONSTANT_KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
@@ -166,14 +168,15 @@ def _check_dense(program: torch.export.ExportedProgram) -> None:
             check_dtype(node)
 
 
+def _returned(program: torch.export.ExportedProgram) -> Any:
+    """What the graph returns to the caller: without new values of buffers."""
+    return program.graph.output_node().args[0][-len(program.graph_signature.user_outputs) or None :]
+
+
 def _check_results(program: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> None:
     """Taking a program apart must not change the dtype or rank of a result. (The export does not know those of nested
     graphs, as autocast makes them.)"""
-    before, after = (
-        item.graph.output_node().args[0][-len(item.graph_signature.user_outputs) or None :]
-        for item in (program, decomposed)
-    )
-    for number, pair in enumerate(zip(before, after, strict=True)):
+    for number, pair in enumerate(zip(_returned(program), _returned(decomposed), strict=True)):
         exported, found = (node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in pair)
         if not isinstance(exported, torch.Tensor) or not isinstance(found, torch.Tensor):
             continue
@@ -249,9 +252,6 @@ def _symbols(program: torch.export.ExportedProgram, exported: torch.export.Expor
     inputs, before = _input_tensors(program), _input_tensors(exported)
     if all(isinstance(number, int) for _, value in before for number in (*value.shape, *value.stride())):
         return Symbols()
-    from ..program.size_expressions import check_dynamic, find_symbols
-    from ..program.small_sizes import guard_small_sizes
-
     check_dynamic(exported, before, inputs)
     symbols = find_symbols(program.range_constraints, inputs)
     guard_small_sizes(exported.graph_module, symbols)
@@ -268,7 +268,7 @@ def _updates(program: torch.export.ExportedProgram) -> list[str]:
 def _results(exported: torch.export.ExportedProgram, decomposed: torch.export.ExportedProgram) -> list[torch.Tensor]:
     """What describes the results. Where an op became others, strides may have changed; those of the export count, or
     else those of the device."""
-    before: Any = exported.graph.output_node().args[0][-len(exported.graph_signature.user_outputs) or None :]
+    before = _returned(exported)
     specs = decomposed.graph_signature.output_specs
     returned: Any = decomposed.graph.output_node().args[0][len(decomposed.graph_signature.buffers_to_mutate) :]
     kept = [spec for spec in specs if spec.kind is not OutputKind.BUFFER_MUTATION]
@@ -320,8 +320,7 @@ def _constants(program: torch.export.ExportedProgram, names: Mapping[str, str]) 
     moved: dict[int, torch.UntypedStorage] = {}
     for spec in program.graph_signature.input_specs:
         if spec.kind in _CONSTANT_KINDS:
-            store = program.state_dict if spec.target in program.state_dict else program.constants
-            tensor = on_host(store[spec.target].detach(), moved)
+            tensor = on_host(stored_tensor(program, spec.target).detach(), moved)
             constants[spec.arg.name] = Constant(tensor, _CONSTANT_KINDS[spec.kind], names.get(spec.target, spec.target))
     return constants
 

@@ -10,6 +10,8 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..program.sizes import is_symbolic
+
 Node = torch.fx.Node
 
 
@@ -58,4 +60,4 @@ def _moved(x: torch.Tensor) -> torch.Tensor:
 def _is_fixed(value: Any) -> bool:
     leaves = tree_leaves(value)
     numbers = [n for x in leaves if isinstance(x, torch.Tensor) for n in (*x.shape, *x.stride())]
-    return not any(isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool)) for n in (*numbers, *leaves))
+    return not any(map(is_symbolic, (*numbers, *leaves)))

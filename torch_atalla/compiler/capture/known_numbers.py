@@ -14,12 +14,16 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
+import sympy
 import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
 from torch_atalla.loadable.errors import ExportError
+
+from ..program.call_arguments import arguments_of
+from ..program.sizes import is_symbolic
 
 aten = torch.ops.aten
 
@@ -60,6 +64,11 @@ def with_known_numbers(
     changed._graph_module = torch.fx.GraphModule(program.graph_module, graph)
     changed._graph_module.meta.update(program.graph_module.meta)
     return changed
+
+
+def stored_tensor(program: torch.export.ExportedProgram, name: str) -> torch.Tensor:
+    """A parameter, buffer or constant of a program."""
+    return (program.state_dict if name in program.state_dict else program.constants)[name]
 
 
 class _Values:
@@ -110,7 +119,7 @@ class _Values:
             return None
         number, made = value.item(), node.meta.get("val")
         if isinstance(made, torch.SymInt) and (symbol := made.node.expr).is_symbol:
-            self.numbers[symbol] = _integer(number)
+            self.numbers[symbol] = sympy.Integer(number)
         return number
 
     def value(self, node: Node) -> Any:
@@ -128,9 +137,7 @@ class _Values:
     def constant(self, node: Node) -> torch.Tensor | None:
         if node.name not in self.constants:
             return None
-        name = self.constants[node.name]
-        store = self.program.state_dict if name in self.program.state_dict else self.program.constants
-        return store[name].detach().cpu()
+        return stored_tensor(self.program, self.constants[node.name]).detach().cpu()
 
     def computed(self, node: Node) -> Any:
         target: Any = _ALIASES.get(node.target, node.target)
@@ -151,14 +158,7 @@ def _is_random(target: torch._ops.OpOverload, node: Node) -> bool:
     """Dropout is not, in evaluation: torch.export of 2.15 keeps the op."""
     if torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    given = dict(zip((argument.name for argument in target._schema.arguments), node.args)) | node.kwargs
-    return given.get("train") is not False
-
-
-def _integer(number: Any) -> Any:
-    import sympy  # a third of a second, for programs that read numbers
-
-    return sympy.Integer(number)
+    return arguments_of(node).get("train") is not False
 
 
 def _are_tensors(value: Any) -> bool:
@@ -219,8 +219,7 @@ def _shared(node: Node) -> list[Node]:
 def _arguments(node: Node, is_meant: Callable[[Any], bool]) -> list[Node]:
     """The nodes among the arguments whose place in the schema is meant."""
     target: Any = node.target
-    schema = target._schema.arguments
-    given = [*zip(schema, node.args), *((a, node.kwargs[a.name]) for a in schema if a.name in node.kwargs)]
+    given = zip(target._schema.arguments, arguments_of(node).values())
     leaves = tree_leaves([value for argument, value in given if is_meant(argument)])
     return [leaf for leaf in leaves if isinstance(leaf, Node)]
 
@@ -262,5 +261,5 @@ def _fold_numbers(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
         elif node.target in _RANGES:
             graph.erase_node(node)
-        elif isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        elif is_symbolic(node.meta.get("val")):
             _put(node, node.target(*node.args, **node.kwargs))

@@ -13,15 +13,10 @@ import torch
 import torch._export.utils
 
 _MODULE = "torch.ao.quantization.fx._decomposed"  # defines the ops; graphs have them only if it was imported
-_FUNCTIONS = {
-    ("quantize_per_tensor", "default"): "quantize_per_tensor",
-    ("dequantize_per_tensor", "default"): "dequantize_per_tensor",
-    ("quantize_per_channel", "default"): "quantize_per_channel",
-    ("dequantize_per_channel", "default"): "dequantize_per_channel",
-    ("quantize_per_token", "default"): "quantize_per_token",
-    ("dequantize_per_token", "default"): "dequantize_per_token",
-    ("fake_quant_per_channel", "default"): "fake_quant_per_channel",
-}
+_FUNCTIONS = (
+    *("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel"),
+    *("quantize_per_token", "dequantize_per_token", "fake_quant_per_channel"),
+)
 
 
 def _quantize_by_tensors(
@@ -97,11 +92,7 @@ def quantized_decompositions() -> dict[Any, Callable]:
     if module is None:
         return found
     ops = torch.ops.quantized_decomposed
-    found |= {
-        getattr(getattr(ops, name), overload): getattr(module, function)
-        for (name, overload), function in _FUNCTIONS.items()
-        if hasattr(module, function)
-    }
+    found |= {getattr(ops, name).default: getattr(module, name) for name in _FUNCTIONS if hasattr(module, name)}
     found[ops.choose_qparams.tensor] = _choose(symmetric=False)
     found[ops.choose_qparams_symmetric.tensor] = _choose(symmetric=True)
     found[ops.quantize_per_tensor.tensor] = _quantize_by_tensors

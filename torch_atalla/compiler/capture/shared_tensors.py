@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_atalla.loadable.errors import ExportError
 
-from .known_numbers import written_buffers
+from ..program.layouts import span
+from .known_numbers import stored_tensor, written_buffers
 
 _NAMED = {InputKind.PARAMETER, InputKind.BUFFER}
 Key = tuple  # of memory: address of the storage, offset, sizes, strides, dtype
@@ -87,12 +88,9 @@ def tie_equal_buffers(methods: Mapping[str, torch.export.ExportedProgram]) -> No
 
 def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
     """Parameters and buffers by name."""
-    found = {}
-    for spec in program.graph_signature.input_specs:
-        if spec.kind in _NAMED and spec.target is not None:
-            store = program.state_dict if spec.target in program.state_dict else program.constants
-            found[spec.target] = store[spec.target]
-    return found
+    specs = program.graph_signature.input_specs
+    names = [spec.target for spec in specs if spec.kind in _NAMED and spec.target is not None]
+    return {name: stored_tensor(program, name) for name in names}
 
 
 def _key(tensor: torch.Tensor) -> Key:
@@ -145,9 +143,8 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _bytes(tensor: torch.Tensor) -> tuple[int, int]:
-    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride()))
     first = int(tensor.storage_offset()) * tensor.itemsize
-    return first, first + (last + 1) * tensor.itemsize
+    return first, first + int(span(tensor.shape, tensor.stride())) * tensor.itemsize
 
 
 def _warn(name: str, method: str) -> None:

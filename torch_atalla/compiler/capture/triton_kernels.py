@@ -20,7 +20,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_atalla.loadable.errors import ExportError
 
 from ..program.layouts import span
-from ..tile.launch import Launched, named, observed_launches
+from ..program.sizes import is_symbolic
+from ..tile.launch import Launched, named, observed_launches, storage_of
 
 _OPS = "torch._higher_order_ops.triton_kernel_wrap"
 
@@ -35,7 +36,7 @@ def lower_triton_kernels(graph_module: torch.fx.GraphModule) -> None:
         return
     found = graph_module.graph.find_nodes(op="call_function", target=wrap.triton_kernel_wrapper_functional)
     for node in found:
-        if not any(_is_symbolic(leaf) for leaf in _numbers(node)):
+        if not any(map(is_symbolic, _numbers(node))):
             _replace(wrap, graph_module.graph, node)
     if found:
         graph_module.graph.eliminate_dead_code()
@@ -68,10 +69,6 @@ def _numbers(node: torch.fx.Node) -> Iterator[Any]:
             yield value
 
 
-def _is_symbolic(value: Any) -> bool:
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
 def _function(wrap: Any, node: torch.fx.Node) -> Any:
     """The function of `triton.jit` under tuners and heuristics."""
     kernel = wrap.kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
@@ -93,10 +90,10 @@ def _replace(wrap: Any, graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     except Exception as error:  # Triton's own, most of which name the line
         raise ExportError(f"the Triton kernel {_place(_function(wrap, node))} cannot be compiled: {error}") from error
     names = list(sources)
-    places = {_storage(stand_ins[name]): i for i, name in enumerate(names)}
+    places = {storage_of(stand_ins[name]): i for i, name in enumerate(names)}
     operands, numbers, written = [], [], {names.index(name) for name in copied}
     for position, (tensor, number) in enumerate(launched.arguments):
-        operands.append(-1 if tensor is None else places[_storage(tensor)])
+        operands.append(-1 if tensor is None else places[storage_of(tensor)])
         numbers.append(number if tensor is None else int(tensor.storage_offset()) * tensor.element_size() + number)
         if tensor is not None and position in launched.program.program.written:
             written.add(operands[-1])
@@ -136,10 +133,6 @@ def _stand_in(value: torch.Tensor, tuned: bool) -> torch.Tensor:
     sizes, strides = tuple(value.shape), tuple(value.stride())
     make = torch.zeros if tuned else torch.empty
     return make(span(sizes, strides), dtype=value.dtype, device="atalla").as_strided(sizes, strides)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def _dense_copy(value: torch.Tensor) -> torch.Tensor:

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import sympy
 import torch
-from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_atalla.driver.dtypes import CODES
@@ -33,7 +31,7 @@ from ..linearize.partition import Partition, source_of
 from ..program.immediates import pack_immediate
 from ..program.ir import AnyOperand, Buffer, BufferKind, HostCall, Immediate, Launch, LinearProgram, Operand, Port
 from ..program.size_expressions import ExpressionTable
-from ..program.sizes import UNBOUNDED, Size
+from ..program.sizes import Size, limits
 from ..program.support import qualified_name
 from ..targets.functional.pipeline import Compiled
 from .contents import FileContents, GoldenRecord
@@ -325,7 +323,7 @@ class _Emitter:
         pairs: list[int] = []
         for size in port.operand.sizes:
             bounds = bound_sympy(size.expr, ranges) if isinstance(size, Size) else None
-            pairs += [int(size)] * 2 if bounds is None else [max(int(bounds.lower), 0), _bounded(bounds.upper)]
+            pairs += [int(size)] * 2 if bounds is None else limits(bounds)
         return tuple(pairs)
 
     def _instruction(self, inst: Launch | HostCall, segment: int, cores: int) -> None:
@@ -400,10 +398,6 @@ class _Emitter:
             *indices(call.outputs, call.output_names),
             *self.tables.string("\n".join(call.ops)),
         )
-
-
-def _bounded(upper: object) -> int:
-    return min(int(upper), UNBOUNDED) if upper not in (int_oo, sympy.oo) else UNBOUNDED  # type: ignore[call-overload]
 
 
 def _range(count: int, first: int = 0) -> Ref:

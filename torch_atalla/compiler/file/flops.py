@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import optimization_hint
 from torch.utils.flop_counter import flop_registry
 
 aten = torch.ops.aten
@@ -55,6 +56,4 @@ def _number(flops: int | torch.SymInt) -> int:
     """Of dynamic sizes those of the example inputs. Must not become a condition on them, as int() would make it."""
     if not isinstance(flops, torch.SymInt):
         return int(flops)
-    from torch.fx.experimental.symbolic_shapes import optimization_hint
-
     return int(optimization_hint(flops, fallback=0))

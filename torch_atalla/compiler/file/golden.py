@@ -25,8 +25,10 @@ from torch_atalla.loadable.file.format import MOST_SAMPLES
 from torch_atalla.loadable.leaves import Leaf
 
 from ..capture.stable_order import STABLE
+from ..program.assignment import Assignment
+from ..program.call_arguments import arguments_of
 from ..program.layouts import layout_of
-from ..program.sizes import Size, Symbols, lowering_with
+from ..program.sizes import Symbols, lowering_with
 from ..targets.chip.noise import rounds
 from ..targets.functional.pipeline import Compiled
 from .contents import GoldenRecord
@@ -77,14 +79,11 @@ def make_golden(
         bounds = [(1.0, 1.0) if port.operand.dtype is torch.bool else pair for port, pair in zip(ports, bounds)]
     symbols = compiled.captured.symbols
     values = _sizes(symbols) if sizes is None else list(sizes)
-    numbers = {symbol.symbol: value for symbol, value in zip(symbols.symbols, values)}
+    sizing = Assignment(symbols, values)
     exported = {node.name: node.meta["val"] for node in compiled.captured.graph.find_nodes(op="placeholder")}
     tensors = []
     for k, (port, (low, high)) in enumerate(zip(ports, bounds)):
-        shape, strides = (
-            [int(number.expr.xreplace(numbers)) if isinstance(number, Size) else number for number in several]
-            for several in (port.operand.sizes, port.operand.strides)
-        )
+        shape, strides = (list(map(sizing.number, some)) for some in (port.operand.sizes, port.operand.strides))
         tensor = seeded_input(seed, k, port.operand.dtype, shape, low, high)
         with lowering_with(symbols):
             as_exported = layout_of(exported[port.name])[1] == port.operand.strides
@@ -147,8 +146,7 @@ def _is_random(node: torch.fx.Node) -> bool:
     if _RANDOM not in getattr(node.target, "tags", ()):
         return False
     attention = node.target is torch.ops.aten.scaled_dot_product_attention.default
-    dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
-    return not (attention and dropout == 0.0)
+    return not (attention and arguments_of(node)["dropout_p"] == 0.0)
 
 
 def seeded_input(

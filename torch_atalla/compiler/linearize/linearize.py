@@ -19,6 +19,7 @@ from ..lower.recording import Trace
 from ..lower.value import Value
 from ..program.ir import KEPT, BufferKind, LinearProgram, Port
 from ..program.layouts import dense_meta, exact_meta, input_meta, layout_of, once_meta, result_meta, stored
+from ..program.size_expressions import collect_guards
 from ..program.sizes import is_symbolic, lowering_with, size_of_data
 from ..program.support import qualified_name
 from .partition import Partition, Segment, size_nodes
@@ -61,8 +62,6 @@ def linearize(
             if isinstance(value, Value):
                 program.values[node.name] = value.operand()
     if captured.symbols.symbols:
-        from ..program.size_expressions import collect_guards
-
         collect_guards(captured.symbols)
     return program
 
@@ -138,26 +137,21 @@ def _lower_fallback(
             check_dtype(node)
             made[node] = values[node] = ctx.result_of(node)
     inputs = list(dict.fromkeys(arg for node in segment.nodes for arg in node.all_input_nodes if arg not in inside))
-    nested = next((node for node in inputs if node.op == "get_attr"), None)
-    if nested is not None:
-        user = next(node for node in segment.nodes if nested in node.all_input_nodes)
-        raise ExportError(
-            f"node {user.name} ({qualified_name(user.target)}) calls a nested graph, which a file has no room for; "
-            "expected a program without branches and loops on tensors (torch.where selects without a branch)"
+    refused = [node for node in inputs if node.op == "get_attr"] or [node for node in inputs if node not in values]
+    if refused:
+        user = next(node for node in segment.nodes if refused[0] in node.all_input_nodes)
+        reads = (
+            "calls a nested graph, which a file has no room for; expected a program without branches and loops on "
+            "tensors (torch.where selects without a branch)"
+            if refused[0].op == "get_attr"
+            else f"reads a number that {refused[0].name} ({qualified_name(refused[0].target)}) takes from a tensor in "
+            "another segment; expected a tensor in its place"
         )
-    number = next((node for node in inputs if node not in values), None)
-    if number is not None:
-        user = next(node for node in segment.nodes if number in node.all_input_nodes)
-        raise ExportError(
-            f"node {user.name} ({qualified_name(user.target)}) reads a number that {number.name} "
-            f"({qualified_name(number.target)}) takes from a tensor in another segment; expected a tensor in its place"
-        )
+        raise ExportError(f"node {user.name} ({qualified_name(user.target)}) {reads}")
     tensors = [node for node in inputs if isinstance(values[node], Value)]
     call = encode_segment(segment.nodes, tensors, list(made))
-    given, results = (
-        tuple(values[node].operand() for node in tensors),
-        tuple(value.operand() for value in made.values()),
-    )
+    given = tuple(values[node].operand() for node in tensors)
+    results = tuple(value.operand() for value in made.values())
     ctx.program.instructions.append(replace(call, inputs=given, outputs=results))
 
 

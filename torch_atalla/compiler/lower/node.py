@@ -12,7 +12,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
 from ..program.layouts import is_dense, layout_of
-from ..program.sizes import simplified, size_of_data, to_size
+from ..program.sizes import same_sizes, size_of_data, to_size
 from ..program.support import op_key, qualified_name
 from .context import LoweringContext
 from .recorded import lower_recorded
@@ -47,7 +47,7 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
     if value is None:
         return None
     found, sizes = value.operand(), layout_of(exported)[0]
-    if found.dtype != exported.dtype or not _same_sizes(found.sizes, sizes):
+    if found.dtype != exported.dtype or not same_sizes(found.sizes, sizes):
         if exported is not _results(node)[0]:
             return value  # statistics for gradients, which upstream's meta functions know in part
         raise ExportError(
@@ -59,11 +59,6 @@ def _as_exported(ctx: LoweringContext, node: torch.fx.Node, value: Value | None,
     if not ctx.keep_strides or is_view(target) or not is_dense(exported):
         return value
     return ctx.with_strides(value, exported)
-
-
-def _same_sizes(found: tuple[int, ...], exported: tuple[int, ...]) -> bool:
-    """Upstream's meta functions replace an expression of symbols by its only value in some results, not in all."""
-    return found == exported or tuple(map(simplified, found)) == tuple(map(simplified, exported))
 
 
 def _lower(ctx: LoweringContext, node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:

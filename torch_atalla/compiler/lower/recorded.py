@@ -19,7 +19,7 @@ from torch_atalla.loadable.errors import NotNativeError
 from ..program.ir import AnyOperand, BufferKind, Immediate, Launch, Operand
 from ..program.kernels import contract, replace_parameters, unpack
 from ..program.layouts import are_numbers, layout_of, span
-from ..program.sizes import bounded_bytes, is_symbolic, not_negative, simplified, to_size, to_symint
+from ..program.sizes import bounded_bytes, is_symbolic, not_negative, same_sizes, to_size, to_symint
 from .context import LoweringContext
 from .recorded_sizes import record_for_all_sizes
 from .recording import NO_KERNEL, Block, Number, Place, Recorded, Trace, record
@@ -239,9 +239,7 @@ class _Lowering:
             return None
         if len(where.sizes) > ATALLA_MAX_DIMS:
             raise NotNativeError(f"{len(where.sizes)} dimensions; a file takes at most {ATALLA_MAX_DIMS}")
-        exported = tuple(map(to_size, meta.shape))
-        same_sizes = tuple(map(simplified, where.sizes)) == tuple(map(simplified, exported))
-        if not same_sizes or (where.dtype != meta.dtype and number == 0):
+        if not same_sizes(where.sizes, list(map(to_size, meta.shape))) or (where.dtype != meta.dtype and number == 0):
             raise NotNativeError(f"a result has the sizes {[str(size) for size in where.sizes]} on the chip")
         if where.block is None:
             return self.ctx.new_value(self.meta(where.sizes, None, where.dtype))

@@ -11,6 +11,7 @@ from itertools import combinations_with_replacement, islice, product
 from math import prod
 from typing import Any
 
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 
@@ -35,7 +36,7 @@ def record_for_all_sizes(node: torch.fx.Node, arguments: dict[str, Any]) -> Trac
     if symbols is None or any(is_symbolic(leaf) and not isinstance(leaf, torch.SymInt) for leaf in leaves):
         raise NotNativeError("a number depends on a dynamic size")
     used = _used(symbols, leaves)
-    samples, traces = _recordings(node, arguments, symbols, _samples(symbols, used, leaves))
+    samples, traces = _recordings(node, arguments, _samples(symbols, used, leaves))
     if traces[0].drawn and not symbols.bounded:
         raise NotNativeError("draws random numbers for a size without upper bound; expected Dim(..., max=...)")
     traces = [_draws_as(trace, traces[0]) for trace in traces]
@@ -50,13 +51,13 @@ def record_for_all_sizes(node: torch.fx.Node, arguments: dict[str, Any]) -> Trac
 
 
 def _recordings(
-    node: torch.fx.Node, arguments: dict[str, Any], symbols: Symbols, samples: Sequence[Assignment]
+    node: torch.fx.Node, arguments: dict[str, Any], samples: Sequence[Assignment]
 ) -> tuple[list[Assignment], list[Trace]]:
     """Of the planned sizes, which come first, and of the others but those that eager mode refuses."""
-    found = [(samples[0], record(node.target, arguments, _number(samples[0], symbols)))]
+    found = [(samples[0], record(node.target, arguments, samples[0].number))]
     for sample in samples[1:]:
         with suppress(RefusedError):
-            found.append((sample, record(node.target, arguments, _number(sample, symbols))))
+            found.append((sample, record(node.target, arguments, sample.number)))
     if len(found) < min(len(samples), _LEAST):
         raise NotNativeError("eager mode refuses most of the sizes")
     return [sample for sample, _ in found], [trace for _, trace in found]
@@ -64,13 +65,6 @@ def _recordings(
 
 def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
     return [item for item in pytree.tree_leaves(node.meta["val"]) if isinstance(item, torch.Tensor)]
-
-
-def _number(sample: Assignment, symbols: Symbols) -> Any:
-    def number(value: Any) -> int:
-        return sample.evaluate(symbols.expression(value)) if isinstance(value, torch.SymInt) else sample.number(value)
-
-    return number
 
 
 def _used(symbols: Symbols, leaves: list[Any]) -> list[int]:
@@ -193,8 +187,6 @@ def _exclude_nothing(
 ) -> None:
     """An empty argument leaves nothing to compute if the results are empty too. Otherwise the program takes it only if
     eager mode does, and if index maps tell what the kernels compute from nothing: eager mode may launch others."""
-    import sympy
-
     counts = [expression_of(to_size(result.numel())) for result in _tensors(node)]
     for i in used:
         symbol = symbols.symbols[i]
@@ -211,7 +203,7 @@ def _exclude_nothing(
 
 def _refuses(node: torch.fx.Node, arguments: dict[str, Any], symbols: Symbols, values: tuple[int, ...]) -> bool:
     try:
-        record(node.target, arguments, _number(Assignment(symbols, values), symbols))
+        record(node.target, arguments, Assignment(symbols, values).number)
     except RefusedError:
         return True
     return False

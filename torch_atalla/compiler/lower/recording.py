@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch_atalla.driver.dtypes import DTYPES
 from torch_atalla.loadable.errors import NotNativeError
 
+from ..program.call_arguments import as_call
 from ..program.kernels import contract, pack, unpack
 from .value import Value
 
@@ -105,15 +106,10 @@ def _call(target: Any, arguments: dict[str, Any], number: Callable[[Any], int], 
             given.append(tensor.data_ptr())
         return tensor
 
-    args, kwargs = [], {}
-    for argument in target._schema.arguments:
-        value = pytree.tree_map(placeholder, arguments[argument.name])
-        if argument.name == "device":
-            value = torch.device("atalla")
-        if argument.kwarg_only:
-            kwargs[argument.name] = value
-        else:
-            args.append(value)
+    values = pytree.tree_map(placeholder, arguments)
+    if "device" in values:
+        values["device"] = torch.device("atalla")
+    args, kwargs = as_call(target, values)
     return target(*args, **kwargs)
 
 

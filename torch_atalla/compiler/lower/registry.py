@@ -16,6 +16,8 @@ import torch
 
 from torch_atalla.driver.dtypes import REAL
 
+from ..program.call_arguments import arguments_of
+
 Rule = Callable[..., Any]
 
 
@@ -52,18 +54,8 @@ def lowers(
 
 def bind(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> dict[str, Any]:
     """The node's arguments by schema name, nodes replaced by their values."""
-    target: Any = node.target
-    schema = target._schema
-    bound = {}
-    for i, argument in enumerate(schema.arguments):
-        if i < len(node.args):
-            given = node.args[i]
-        elif argument.name in node.kwargs:
-            given = node.kwargs[argument.name]
-        else:
-            given = argument.default_value
-        bound[argument.name] = torch.fx.node.map_arg(given, lambda arg: values[arg])
-    return bound
+    given = arguments_of(node).items()
+    return {name: torch.fx.node.map_arg(value, values.__getitem__) for name, value in given}
 
 
 def reads(node: torch.fx.Node, result: int) -> bool:

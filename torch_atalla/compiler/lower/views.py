@@ -11,6 +11,7 @@ import torch
 from torch_atalla.driver.dtypes import ALL
 from torch_atalla.loadable.errors import ExportError, NotNativeError
 
+from ..program.call_arguments import as_call
 from ..program.layouts import layout_of, span
 from ..program.sizes import to_size
 from ..program.support import qualified_name
@@ -61,16 +62,11 @@ def lower_view(ctx: LoweringContext, node: torch.fx.Node, arguments: dict[str, A
 
 def _apply(node: torch.fx.Node, arguments: dict[str, Any]) -> Any:
     target: Any = node.target
-    positional, named = [], {}
-    for argument in target._schema.arguments:
-        value = arguments[argument.name]
+    for value in arguments.values():
         if isinstance(value, torch.SymInt):
             to_size(value)  # raises NotNativeError for a position that depends on data
-        value = value.meta if isinstance(value, Value) else value
-        if argument.kwarg_only:
-            named[argument.name] = value
-        else:
-            positional.append(value)
+    given = {name: value.meta if isinstance(value, Value) else value for name, value in arguments.items()}
+    positional, named = as_call(target, given)
     return target(*positional, **named)
 
 

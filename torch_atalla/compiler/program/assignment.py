@@ -24,8 +24,10 @@ class Assignment:
         self._symbols = symbols
         self._known: dict[Any, int] = {}
 
-    def number(self, value: int) -> int:
-        """A number of a linear program as a plain int."""
+    def number(self, value: int | torch.SymInt) -> int:
+        """A number of a linear program, or a size or stride of a tensor of the graph, as a plain int."""
+        if isinstance(value, torch.SymInt):
+            return self.evaluate(self._symbols.expression(value))
         return self.evaluate(value.expr) if isinstance(value, Size) else value
 
     def evaluate(self, expr: Any) -> int:
@@ -33,10 +35,6 @@ class Assignment:
         if expr not in self._known:
             self._known[expr] = int(expr.xreplace(self._numbers))
         return self._known[expr]
-
-    def stride(self, value: int | torch.SymInt) -> int:
-        """A size or stride of a tensor of the graph as a plain int."""
-        return self.evaluate(self._symbols.expression(value)) if isinstance(value, torch.SymInt) else value
 
     def program(self, program: LinearProgram) -> LinearProgram:
         """The program with these sizes. Its buffers are new, the tensors of constants the same."""

@@ -7,6 +7,7 @@ memory planner needs to know no shapes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -197,7 +198,7 @@ class LinearProgram:
         return "\n".join(lines)
 
 
-def contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides; those of dimensions beside a zero size are what torch gives."""
     strides, step = [], 1
     for size in reversed(sizes):

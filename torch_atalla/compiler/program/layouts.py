@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.utils._sympy.functions import Max
 
 from .sizes import Size, Symbols, make_size, to_size
 
@@ -55,8 +56,6 @@ def _of_elements(stride: int) -> int:
     """The stride if no size within is 0, with which upstream's strides count as 1."""
     if not isinstance(stride, Size):
         return stride
-    from torch.utils._sympy.functions import Max
-
     expr = stride.expr.replace(
         lambda part: isinstance(part, Max) and 1 in part.args, lambda part: Max(*(set(part.args) - {1}))
     )
@@ -99,7 +98,7 @@ def input_meta(value: torch.Tensor, symbols: Symbols) -> torch.Tensor:
     sizes, strides = layout_of(value)
     order = sorted(range(len(sizes)), key=lambda d: (int(strides[d]), int(sizes[d])))
     follows = any(isinstance(number, Size) for number in (*strides, *(sizes[d] for d in order[:-1])))
-    if follows or not _are_distinct(sizes, strides) or symbols.least(sizes[order[-1]]) < 1:
+    if follows or not are_distinct(sizes, strides) or symbols.least(sizes[order[-1]]) < 1:
         return _contiguous_meta(value)
     return exact_meta(value)
 
@@ -110,7 +109,7 @@ def result_meta(value: torch.Tensor, exported: torch.Tensor) -> torch.Tensor:
     if is_dense(exported):
         return dense_meta(exported)
     (sizes, strides), (_, found) = layout_of(exported), layout_of(value)
-    if strides == found or _are_distinct(sizes, strides):
+    if strides == found or are_distinct(sizes, strides):
         return exact_meta(exported)
     return _contiguous_meta(exported)
 
@@ -130,12 +129,12 @@ def span(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 def once_meta(meta: torch.Tensor) -> torch.Tensor:
     """Sees each place in memory of a result's layout once, of interleaved elements with the gaps between them."""
     sizes, strides = layout_of(meta)
-    if _are_distinct(sizes, strides):
+    if are_distinct(sizes, strides):
         return meta
     for dim, stride in enumerate(strides):
         if type(stride) is int and stride == 0:
             meta = meta.narrow(dim, 0, 1)
-    if _are_distinct(*layout_of(meta)):
+    if are_distinct(*layout_of(meta)):
         return meta
     return meta.as_strided((span(tuple(meta.shape), tuple(meta.stride())),), (1,))
 
@@ -146,7 +145,7 @@ def _by_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[i
     return sorted(pairs, key=lambda pair: (int(pair[1]), int(pair[0])))
 
 
-def _are_distinct(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def are_distinct(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether every element has a place of its own."""
     if any(type(size) is int and size == 0 for size in sizes):
         return True

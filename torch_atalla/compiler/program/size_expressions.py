@@ -10,15 +10,15 @@ from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy import functions
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
-from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.file.format import ExpressionOp
 
 from .size_functions import NotEmpty, NotNegative, without_functions
-from .sizes import UNBOUNDED, Symbol, Symbols
+from .sizes import UNBOUNDED, Symbol, Symbols, limits
 
 
 def find_symbols(constraints: Mapping[sympy.Symbol, ValueRanges], inputs: list[tuple[str, Any]]) -> Symbols:
@@ -95,10 +95,9 @@ def _symbol(
     offset: int,
 ) -> Symbol:
     bounds = constraints.get(symbol, shape_env.var_to_range.get(symbol))
-    low = 0 if bounds is None or bounds.lower in (-int_oo, -sympy.oo) else max(int(bounds.lower), 0)
-    high = UNBOUNDED
-    if bounds is not None and bounds.upper not in (int_oo, sympy.oo) and int(bounds.upper) < (1 << 40):
-        high = int(bounds.upper)
+    low, high = (0, UNBOUNDED) if bounds is None else limits(bounds)
+    if high >= 1 << 40:
+        high = UNBOUNDED
     hint = int(shape_env.backed_var_to_val.get(symbol, low))
     high = _largest(shape_env, symbol, hint, high)
     value = high if high < UNBOUNDED else max(hint, low)
@@ -215,6 +214,8 @@ _CHAINS = {
     sympy.Mul: ExpressionOp.MUL,
     sympy.Min: ExpressionOp.MIN,
     sympy.Max: ExpressionOp.MAX,
+    functions.Min: ExpressionOp.MIN,
+    functions.Max: ExpressionOp.MAX,
     sympy.And: ExpressionOp.MUL,
     sympy.Or: ExpressionOp.MAX,
 }
@@ -250,18 +251,14 @@ class ExpressionTable:
         for kind, op in _CHAINS.items():
             if isinstance(expr, kind):
                 return self._chain(op, expr.args)
-        if type(expr).__name__ in ("Min", "Max"):  # upstream's own, which sympy does not evaluate
-            return self._chain(ExpressionOp[type(expr).__name__.upper()], expr.args)
         if isinstance(expr, NotEmpty):
-            return self._add(ExpressionOp.MIN, self.index(expr.args[0]), self.index(sympy.Integer(1)), 0)
+            return self._chain(ExpressionOp.MIN, (*expr.args, sympy.Integer(1)))
         if isinstance(expr, NotNegative):
-            return self._add(ExpressionOp.MAX, self.index(expr.args[0]), self.index(sympy.Integer(0)), 0)
+            return self._chain(ExpressionOp.MAX, (*expr.args, sympy.Integer(0)))
         if isinstance(expr, sympy.Not):
-            return self._add(ExpressionOp.SUB, self.index(sympy.Integer(1)), self.index(expr.args[0]), 0)
+            return self._chain(ExpressionOp.SUB, (sympy.Integer(1), *expr.args))
         if isinstance(expr, (sympy.Gt, sympy.Ge)):
-            left, right = expr.args
-            op = ExpressionOp.LT if isinstance(expr, sympy.Gt) else ExpressionOp.LE
-            return self._add(op, self.index(right), self.index(left), 0)
+            return self._chain(ExpressionOp.LT if isinstance(expr, sympy.Gt) else ExpressionOp.LE, expr.args[::-1])
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 0 < expr.exp <= 16:
             return self._chain(ExpressionOp.MUL, [expr.base] * int(expr.exp))
         for kind, op in _BINARY.items():

@@ -14,15 +14,16 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv, PythonMod, ToFloat, TruncToInt
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from torch_atalla.loadable.errors import NotNativeError
 
-if TYPE_CHECKING:  # sympy costs a third of a second, and only who saves dynamic programs needs it
-    import sympy
-    from torch.utils._sympy.value_ranges import ValueRanges
+from .size_functions import NotEmpty, NotNegative, without_functions
 
 SIZE_OF_DATA = "dynamic output size, of data (torch.nonzero_static, or torch.where with the mask, has a fixed one)"
 NMS_SIZE = "dynamic output size, of data (torch.ops.atalla.nms_static has a fixed one)"
@@ -37,8 +38,6 @@ def size_of_data(target: Any) -> str:
 def normal_form(expr: sympy.Basic) -> sympy.Basic:
     """With quotients in place of integer divisions that leave no remainder: upstream keeps (n * n) // n, which is n
     where one symbol is the size of two dimensions."""
-    from torch.utils._sympy.functions import FloorDiv, TruncToInt
-
     if expr.has(TruncToInt):
         expr = expr.replace(lambda part: isinstance(part, TruncToInt), _scaled)
     return expr.replace(lambda part: isinstance(part, FloorDiv), _quotient) if expr.has(FloorDiv) else expr
@@ -47,9 +46,6 @@ def normal_form(expr: sympy.Basic) -> sympy.Basic:
 def _scaled(truncated: sympy.Basic) -> sympy.Basic:
     """A size times a factor such as 0.5 or 1.5, of F.interpolate, in integers. Other factors stay: their product with
     a size is rounded before it is truncated."""
-    import sympy
-    from torch.utils._sympy.functions import FloorDiv, ToFloat
-
     factors = sympy.Mul.make_args(truncated.args[0])
     sizes = [factor.args[0] for factor in factors if isinstance(factor, ToFloat)]
     numbers = [factor for factor in factors if factor.is_number]
@@ -65,9 +61,6 @@ def _quotient(division: sympy.Basic) -> sympy.Basic:
     number: (n + 2) // 2 is n // 2 + 1. Divisions inside count as symbols: of an image of n // 2 by n // 2 pixels, one
     side is the size of two dimensions, too. One division within another by a number is one: ((n + 1) // 2 + 1) // 2 is
     (n + 3) // 4."""
-    import sympy
-    from torch.utils._sympy.functions import FloorDiv
-
     top, bottom = division.args
     inner = [part for part in sympy.Add.make_args(top) if isinstance(part, FloorDiv) and part.args[1].is_Integer]
     if len(inner) == 1 and bottom.is_Integer and bottom > 0 and inner[0].args[1] > 0:
@@ -93,6 +86,12 @@ def _quotient(division: sympy.Basic) -> sympy.Basic:
             return (whole + (FloorDiv(rest, denominator) if rest != 0 else 0)).xreplace(names)
     integral = all(c.is_integer for c in (sympy.Poly(quotient, *symbols).coeffs() if symbols else [quotient]))
     return quotient.xreplace(names) if integral else division
+
+
+def limits(bounds: ValueRanges) -> tuple[int, int]:
+    """The least and the largest size within bounds; UNBOUNDED where they have no upper one."""
+    lower, upper = (int(n) if n.is_Integer else None for n in (bounds.lower, bounds.upper))
+    return max(0, lower or 0), UNBOUNDED if upper is None else min(upper, UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,6 @@ class Symbols:
 
     def replace(self, expr: Any) -> sympy.Basic:
         """With what the export knows, and with the strides of the example inputs."""
-        import sympy
-
         known = expr if self.shape_env is None else self.shape_env.replace(expr)
         return normal_form(sympy.sympify(known).xreplace(self.strides))
 
@@ -143,8 +140,6 @@ class Symbols:
 
     def planned(self, expr: sympy.Basic) -> int:
         """The value under the planning assignment."""
-        import sympy
-
         numbers = {symbol: sympy.Integer(value) for symbol, value in self.assignment().items()}
         return int(expr.xreplace(numbers).doit())
 
@@ -154,19 +149,13 @@ class Symbols:
         return all(guard.xreplace(numbers) != False for guard, _ in self.guards)  # noqa: E712 (sympy's false too)
 
     def ranges(self) -> dict[sympy.Symbol, ValueRanges]:
-        from torch.utils._sympy.value_ranges import ValueRanges
-
         return {symbol.symbol: ValueRanges(symbol.min, symbol.max) for symbol in self.symbols}
 
     def least(self, value: int) -> int:
         """A lower bound of a size for all sizes that a call may have."""
         if not isinstance(value, Size):
             return value
-        from torch.utils._sympy.numbers import int_oo
-        from torch.utils._sympy.value_ranges import bound_sympy
-
-        lower = bound_sympy(value.expr, self.ranges()).lower
-        return 0 if lower is -int_oo else max(0, int(lower))
+        return limits(bound_sympy(value.expr, self.ranges()))[0]
 
     def expression(self, value: torch.SymInt) -> sympy.Basic:
         """In terms of the symbols. Raises NotNativeError for a size that depends on data."""
@@ -174,18 +163,6 @@ class Symbols:
         if not expr.free_symbols <= {symbol.symbol for symbol in self.symbols}:
             raise NotNativeError("depends on a dynamic size")
         return expr
-
-
-def _floor(a: sympy.Basic, b: sympy.Basic) -> sympy.Basic:
-    from torch.utils._sympy.functions import FloorDiv
-
-    return FloorDiv(a, b)
-
-
-def _modulo(a: sympy.Basic, b: sympy.Basic) -> sympy.Basic:
-    from torch.utils._sympy.functions import PythonMod
-
-    return PythonMod(a, b)
 
 
 def _operation(value: Any, expr: Any = None, *, reflected: bool = False) -> Any:
@@ -215,11 +192,9 @@ class Size(int):
     __add__ = __radd__ = _operation(operator.add)
     __mul__ = __rmul__ = _operation(operator.mul)
     __sub__, __rsub__ = _operation(operator.sub), _operation(operator.sub, reflected=True)
-    __floordiv__, __rfloordiv__ = (
-        _operation(operator.floordiv, _floor),
-        _operation(operator.floordiv, _floor, reflected=True),
-    )
-    __mod__, __rmod__ = _operation(operator.mod, _modulo), _operation(operator.mod, _modulo, reflected=True)
+    __floordiv__ = _operation(operator.floordiv, FloorDiv)
+    __rfloordiv__ = _operation(operator.floordiv, FloorDiv, reflected=True)
+    __mod__, __rmod__ = _operation(operator.mod, PythonMod), _operation(operator.mod, PythonMod, reflected=True)
 
     def __neg__(self) -> Any:
         return make_size(-int(self), -self.expr)
@@ -239,15 +214,11 @@ class Size(int):
 
 def make_size(value: int, expr: sympy.Basic) -> int:
     """A plain int when the expression is a constant."""
-    import sympy
-
     expr = sympy.expand(expr)
     return int(expr) if expr.is_number else Size(value, expr)
 
 
 def expression_of(value: int) -> sympy.Basic:
-    import sympy
-
     return value.expr if isinstance(value, Size) else sympy.Integer(int(value))
 
 
@@ -300,13 +271,15 @@ def simplified(size: int) -> int:
     symbols = _current.get()
     if not isinstance(size, Size) or symbols is None:
         return size
-    import sympy
-    from torch.utils._sympy.value_ranges import bound_sympy
-
     equal = [guard.expr for guard in symbols.shape_env.guards if isinstance(guard.expr, sympy.Eq)]
     expr = size.expr.xreplace({known.lhs: known.rhs for known in equal if known.rhs.is_Integer})
     bounds = bound_sympy(expr, symbols.ranges())
     return make_size(int(size), bounds.lower if bounds.lower == bounds.upper else expr)
+
+
+def same_sizes(found: Sequence[int], exported: Sequence[int]) -> bool:
+    """Upstream's meta functions replace an expression of symbols by its only value in some results, not in all."""
+    return tuple(found) == tuple(exported) or tuple(map(simplified, found)) == tuple(map(simplified, exported))
 
 
 def to_bytes(value: int | torch.SymInt) -> int:
@@ -319,12 +292,8 @@ def bounded_bytes(size: int) -> int:
     symbols = _current.get()
     if not isinstance(size, Size) or symbols is None or not symbols.bounded:
         return size
-    import sympy
-    from torch.utils._sympy.numbers import int_oo
-    from torch.utils._sympy.value_ranges import bound_sympy
-
     upper = bound_sympy(size.expr, symbols.ranges()).upper
-    return Size(int(upper), size.expr) if upper is not int_oo and upper != sympy.oo else size
+    return Size(int(upper), size.expr) if upper.is_Integer else size
 
 
 def not_negative(size: int, sizes: Sequence[int]) -> int:
@@ -332,10 +301,6 @@ def not_negative(size: int, sizes: Sequence[int]) -> int:
     symbols = _current.get()
     if not isinstance(size, Size) or symbols is None:
         return size
-    from torch.utils._sympy.value_ranges import bound_sympy
-
-    from .size_functions import NotEmpty, NotNegative, without_functions
-
     for number in sizes:
         if isinstance(number, Size) and symbols.least(number) < 1:
             size = Size(int(size) if int(number) else 0, size.expr * NotEmpty(number.expr))

@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .assignment import Assignment
 from .sizes import Symbols
 
 aten = torch.ops.aten
@@ -42,27 +43,25 @@ def _refused(node: torch.fx.Node, symbols: Symbols) -> list[tuple[sympy.Symbol, 
     given = tree_map(lambda x: x.meta["val"] if isinstance(x, torch.fx.Node) else x, (node.args, node.kwargs))
     sizes = [n for x in tree_leaves(given) for n in (x.shape if isinstance(x, torch.Tensor) else [x])]
     free = {s for n in sizes if isinstance(n, torch.SymInt) for s in symbols.replace(n.node.expr).free_symbols}
-    planned = symbols.assignment()
-    if not free <= set(planned):
+    if not free <= {symbol.symbol for symbol in symbols.symbols}:
         return []  # sizes that depend on data
-    ranges = {symbol.symbol: (symbol.min, symbol.max) for symbol in symbols.symbols}
-    return [
-        (symbol, number)
-        for symbol in free
-        for number in (0, 1)
-        if ranges[symbol][0] <= number <= ranges[symbol][1]
-        and not _holds(node, given, {**planned, symbol: number}, symbols)
-    ]
+    found = []
+    for symbol in symbols.symbols:
+        for number in (0, 1) if symbol.symbol in free else ():
+            values = [number if other is symbol else other.value for other in symbols.symbols]
+            if symbol.min <= number <= symbol.max and not _holds(node, given, Assignment(symbols, values)):
+                found.append((symbol.symbol, number))
+    return found
 
 
-def _holds(node: torch.fx.Node, given: Any, values: dict[sympy.Symbol, int], symbols: Symbols) -> bool:
+def _holds(node: torch.fx.Node, given: Any, sizing: Assignment) -> bool:
     """Whether the results have the sizes that the export says, for these values of the symbols."""
 
     def number(x: Any) -> Any:
         if isinstance(x, torch.SymInt):
-            return int(symbols.replace(x.node.expr).xreplace({k: sympy.Integer(v) for k, v in values.items()}).doit())
+            return sizing.number(x)
         if isinstance(x, torch.Tensor):
-            return torch.empty([number(n) for n in x.shape], dtype=x.dtype, device="meta")
+            return torch.empty(list(map(sizing.number, x.shape)), dtype=x.dtype, device="meta")
         return x
 
     target: Any = node.target
@@ -73,5 +72,5 @@ def _holds(node: torch.fx.Node, given: Any, values: dict[sympy.Symbol, int], sym
     except (RuntimeError, IndexError):
         return False
     return len(results) == len(said) and all(
-        list(a.shape) == [number(n) for n in b.shape] for a, b in zip(results, said)
+        list(a.shape) == list(map(sizing.number, b.shape)) for a, b in zip(results, said)
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import torch
 
-from torch_atalla.driver.dtypes import CODES, DTYPES, short_name
+from torch_atalla.driver.dtypes import CODES, DTYPES, from_name, short_name
 from torch_atalla.loadable.errors import ExportError
 
 from .support import generated
@@ -98,14 +98,14 @@ class VectorProgram:
             head = len(step.sources) | buffer << 8 | CODES[step.dtype] << 16 | (len(iparams) | len(fparams) << 4) << 24
             for k, source in enumerate(step.sources):
                 head |= source << (32 + 8 * k)
-            words += [0 if step.kernel == CONVERT else _signed(fnv1a(step.kernel)), _signed(head), *iparams]
+            words += [0 if step.kernel == CONVERT else kernel_hash(step.kernel), _signed(head), *iparams]
             words += struct.unpack(f"<{len(fparams)}q", struct.pack(f"<{len(fparams)}d", *fparams))
         return words + list(self.outputs)
 
     @classmethod
     def decode(cls, words: Sequence[int]) -> VectorProgram:
         """What `encode` has written. Raises ExportError for other words."""
-        names = {_signed(fnv1a(name)): name for name in step_table()} | {0: CONVERT}
+        names = {kernel_hash(name): name for name in step_table()} | {0: CONVERT}
         try:
             version, counts, *rest = words
             n_inputs, n_steps, n_outputs = (counts >> shift & 0xFF for shift in (0, 8, 16))
@@ -134,6 +134,13 @@ class StepKind:
     dtypes: frozenset[str]
     integers_fault: bool
 
+    def input_dtypes(self, loop: torch.dtype) -> list[torch.dtype]:
+        """In which it meets its inputs. loop: in which it holds its elements."""
+        return [loop if text == "compute" else from_name(text) for text in self.inputs]
+
+    def result_dtype(self, loop: torch.dtype) -> torch.dtype:
+        return loop if self.result in ("same", "real") else from_name(self.result)
+
 
 @lru_cache(maxsize=1)
 def step_table() -> dict[str, StepKind]:
@@ -152,11 +159,13 @@ def loop_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def fnv1a(text: str) -> int:
+@cache
+def kernel_hash(name: str) -> int:
+    """The hash of a kernel's name (FNV-1a, 64 bits) as a word."""
     value = 0xCBF29CE484222325
-    for byte in text.encode():
+    for byte in name.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
+    return _signed(value)
 
 
 def _signed(word: int) -> int:

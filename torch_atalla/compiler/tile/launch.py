@@ -117,7 +117,7 @@ class LoadedProgram:
         words = [
             (-1, number)
             if tensor is None
-            else (places[_storage(tensor)], int(tensor.storage_offset()) * tensor.element_size() + number)
+            else (places[storage_of(tensor)], int(tensor.storage_offset()) * tensor.element_size() + number)
             for tensor, number in arguments
         ]
         if _C.is_recording():  # memory of a recording is not the device's
@@ -172,7 +172,7 @@ class LoadedProgram:
                     f"Pointer argument (at {i}) cannot be accessed from Triton: expected a tensor on {device}, got one "
                     f"on {tensor.device}"
                 )
-            (outputs if i in self.program.written else inputs)[_storage(tensor)] = tensor
+            (outputs if i in self.program.written else inputs)[storage_of(tensor)] = tensor
         return outputs, {key: t for key, t in inputs.items() if key not in outputs}
 
     def with_arguments(self, words: Sequence[Word], grid: Sequence[int]) -> tuple[torch.Tensor, int]:
@@ -215,7 +215,7 @@ known: dict[int, KnownLaunch] = {}  # by digest
 named: dict[str, LoadedProgram] = {}  # programs of graphs, by their keys
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 

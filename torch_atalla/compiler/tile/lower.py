@@ -9,12 +9,14 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ...driver.dtypes import CODES
+from ..program.ir import contiguous_strides
+from ..program.vector_program import kernel_hash
 from . import arithmetic
 from .fuse import fused
 from .ir import WIDTHS, Block, Function, Op, Region, TileError, Type, Value
 from .provenance import written_arguments
 from .step_types import Arithmetic, Branch, Convert, Copy, Fill, Formula, FromFloat8, Select, ToFloat8, View
-from .steps import FLOAT8, STORED, Argument, TileProgram, signed_hash
+from .steps import FLOAT8, STORED, Argument, TileProgram
 from .words import Step
 
 HALF = ("f16", "bf16")
@@ -203,7 +205,7 @@ class Lowering:
         if not one:
             sources = tuple(map(self.full, sources))
         out = self.new(sources[0].type, one)
-        self.emit(Formula(out.id, signed_hash(f"pointwise.{name}"), [s.id for s in sources]))
+        self.emit(Formula(out.id, kernel_hash(f"pointwise.{name}"), [s.id for s in sources]))
         return out
 
     def select(self, condition: Tile, a: Tile, b: Tile, into: Tile | None = None) -> Tile:
@@ -267,7 +269,7 @@ class Lowering:
         return out
 
     def permuted(self, tile: Tile, order: Sequence[int]) -> Tile:
-        strides = strides_of(tile.type.dims)
+        strides = contiguous_strides(tile.type.dims)
         sizes = [tile.type.dims[d] for d in order]
         kind = Type(tile.type.element, tuple(sizes), tile.type.pointee)
         if list(order) == sorted(order):
@@ -313,6 +315,12 @@ class Lowering:
             self.op(op)
         return terminator
 
+    def block_into(self, block: Block, outs: Sequence[Tile]) -> None:
+        """A block whose terminator gives the values of `outs`."""
+        end = self.block(block)
+        if end is not None:
+            self.copy_all(outs, [self.of(v) for v in end.operands])
+
     def blocks(self, region: Region, block: Block, outs: Sequence[Tile] = ()) -> None:
         """A function's body from a block on: branches to blocks become branches with copies of the blocks in them.
 
@@ -342,10 +350,6 @@ class Lowering:
 
     def op(self, op: Op) -> None:
         rule = RULES.get(op.name)
-        if rule is None and op.name in arithmetic.ARITHMETIC:
-            rule = _arithmetic
-        if rule is None and op.name in arithmetic.FORMULAS:
-            rule = _formula
         if rule is None:
             raise op.fail("no rule of tile programs")
         try:
@@ -409,14 +413,6 @@ def _with_results(steps: list[Step], read: set[int]) -> list[Step]:
     ]
 
 
-def strides_of(shape: Sequence[int]) -> list[int]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return strides[::-1]
-
-
 def bits_of(number: int | float, element: str) -> int:
     """The bits of a constant as a signed 64-bit word."""
     if element in ("f32", "f64"):
@@ -431,6 +427,7 @@ def bits_of(number: int | float, element: str) -> int:
     return value - (1 << width) if value >> (width - 1) else value
 
 
+@rule(*arithmetic.ARITHMETIC)
 def _arithmetic(low: Lowering, op: Op) -> list[Tile]:
     a, b = map(low.of, op.operands)
     kind = arithmetic.ARITHMETIC[op.name]
@@ -444,6 +441,7 @@ def _arithmetic(low: Lowering, op: Op) -> list[Tile]:
     return [low.binary(kind, a, b, into=into)]
 
 
+@rule(*arithmetic.FORMULAS)
 def _formula(low: Lowering, op: Op) -> list[Tile]:
     sources = [low.of(v) for v in op.operands]
     out = low.formula(arithmetic.FORMULAS[op.name], *map(low.widened, sources))

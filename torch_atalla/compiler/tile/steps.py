@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import struct
 from collections.abc import Iterator
 
 import torch
 
 from ...driver.dtypes import CODES
-from ..program.vector_program import fnv1a
 from .step_types import MARK, VERSION, ArgumentWords, Arithmetic, Exp, HeaderWords, ValueWords
 from .words import Step
 
@@ -25,13 +23,6 @@ STORED = {
     "f8E4M3FN": torch.int8, "f8E5M2": torch.int8, "f8E4M3FNUZ": torch.int8, "f8E5M2FNUZ": torch.int8,
 }  # fmt: skip
 FLOAT8 = {"f8E4M3FN": "e4m3fn", "f8E5M2": "e5m2", "f8E4M3FNUZ": "e4m3fnuz", "f8E5M2FNUZ": "e5m2fnuz"}
-
-
-@functools.cache
-def signed_hash(kernel: str) -> int:
-    """The hash of a kernel's name as a word."""
-    hashed = fnv1a(kernel)
-    return hashed - (1 << 64) if hashed >> 63 else hashed
 
 
 @dataclasses.dataclass

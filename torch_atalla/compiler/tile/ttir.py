@@ -84,14 +84,8 @@ class _Parser:
             raise TileError(f"no function: {line}")
         start = match.end() - 1
         inside = line[start + 1 : _closing(line, start)]
-        scope: dict[str, Value] = {}
-        arguments = []
-        for part in _split(inside):
-            name, _, kind = part.partition(": ")
-            value = Value(name.strip(), parse_type(_without_location(kind)[0].split(" {")[0].strip()))
-            scope[value.name] = value
-            arguments.append(value)
-        body = self._region(scope)
+        arguments = _arguments(inside)
+        body = self._region({value.name: value for value in arguments})
         return Function(match[2].strip('"'), arguments, body, match[1] != "private ", self.location(location))
 
     def _region(self, scope: dict[str, Value], arguments: list[Value] | None = None) -> Region:
@@ -110,14 +104,8 @@ class _Parser:
             if line.startswith("^"):
                 label = re.match(r"\^([\w$.]+)", line)
                 assert label is not None
-                values = []
-                if "(" in line:
-                    inside = line[line.index("(") + 1 : line.rindex(")")]
-                    for part in _split(inside):
-                        name, _, kind = part.partition(": ")
-                        values.append(Value(name.strip(), parse_type(_without_location(kind)[0])))
-                for value in values:
-                    scope[value.name] = value
+                values = _arguments(line[line.index("(") + 1 : line.rindex(")")]) if "(" in line else []
+                scope |= {value.name: value for value in values}
                 if not blocks[-1].ops and len(blocks) == 1 and not blocks[0].arguments:
                     blocks[0].label, blocks[0].arguments = label[1], values
                 else:
@@ -319,6 +307,12 @@ def _without_location(line: str) -> tuple[str, str | None]:
             pass
         at = line.rfind(" loc(", 0, at)
     return line, None
+
+
+def _arguments(text: str) -> list[Value]:
+    """The arguments of a function or a block: `%a: type {attributes} loc(...), ...`."""
+    parts = (part.partition(": ") for part in _split(text))
+    return [Value(name.strip(), parse_type(_without_location(kind)[0].split(" {")[0])) for name, _, kind in parts]
 
 
 def _without_braces(text: str) -> tuple[str, list[str]]:

@@ -3,9 +3,8 @@
 
 `x[mask]` has as many rows as the mask has true elements. The rewritten program computes a tensor with the largest
 number of rows that there can be, and the count of rows that are valid. In every rewritten tensor, the elements within
-the counts are those of the original program, and all others are padding of any value. rules.py finds the rule by which
-an op keeps this: most ops compute rows independently of one another; a sum over rows first fills the padding with
-zeros.
+the counts are those of the original program, and all others are padding of any value. The rule of an op keeps this:
+most ops compute rows independently of one another; a sum over rows first fills the padding with zeros.
 
 The bound of a size is the number of elements of the mask, or less if the program declares it
 (`torch._check(n <= 8)`). It is an expression of the sizes of inputs where those are dynamic. A count above a declared
@@ -14,12 +13,22 @@ bound stops the program on the chip, as an assertion does.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from . import distinct, indexing, order, products, reductions, shapes  # noqa: F401  (which fill the table)
+from .elements import pointwise
 from .rewrite import Declined, Rewrite, makes_size
-from .rules import rule_of
+from .table import RULES, Rule
 
 REASON = "unbounded"  # key of a node's meta: why the sizes of its program were not bounded
+
+
+def rule_of(target: Any) -> Rule | None:
+    """The rule of an op; an op that upstream marks as pointwise needs none of its own."""
+    is_pointwise = isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    return RULES.get(target) or (pointwise if is_pointwise else None)
 
 
 def bound_sizes(program: torch.export.ExportedProgram) -> None:

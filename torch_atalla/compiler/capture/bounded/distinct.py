@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .expressions import on_chip
+from ...program.call_arguments import arguments_of
 from .order import flattened, last_filler, stable_order
 from .rewrite import Node, Rewrite
-from .table import bound, decline, only, places_of, rule, value_of
+from .table import decline, only, places_of, rule, value_of
 
 aten = torch.ops.aten
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 @rule(aten._unique2.default, aten.unique_consecutive.default, aten.unique_dim.default)
 def unique(rewrite: Rewrite, node: Node) -> Any:
     """The first elements of the runs of equal ones; a NaN equals nothing."""
-    args, call = bound(node), rewrite.call
+    args, call = arguments_of(node), rewrite.call
     source = args["self"]
     if args.get("dim") is not None:
         decline(rewrite, "distinct slices; expected distinct elements (dim=None)")
@@ -34,7 +34,7 @@ def unique(rewrite: Rewrite, node: Node) -> Any:
     if node.target is aten._unique2.default:
         flat, order = stable_order(rewrite, flat, 0)
     size = value_of(flat).numel()
-    elements = on_chip(rewrite, prod((rewrite.expr(n) for n in value_of(source).shape), start=rewrite.expr(1)))
+    elements = rewrite.on_chip(prod((rewrite.expr(n) for n in value_of(source).shape), start=rewrite.expr(1)))
     before, after = (call(aten.slice.Tensor, flat, 0, start, size - 1 + start) for start in (0, 1))
     begins = call(aten.ne.Tensor, after, before)
     true = call(aten.full.default, [1], True, dtype=torch.bool, device=rewrite.device)

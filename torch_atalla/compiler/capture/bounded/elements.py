@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from ...program.call_arguments import arguments_of
 from ...program.support import overloads
-from .expressions import on_chip
 from .rewrite import Node, Rewrite
-from .table import RULES, again, args_of, bound, decline, only, rule
+from .table import RULES, again, args_of, decline, limited, rule
 
 aten = torch.ops.aten
 
@@ -20,10 +20,10 @@ def pointwise(rewrite: Rewrite, node: Node) -> Any:
     """A number that depends on data becomes a tensor of no dimensions."""
     changed = {}
     target: Any = node.target
-    for name, value in bound(node).items():
+    for name, value in arguments_of(node).items():
         if rewrite.is_number_of_data(value):
             target = _of_tensor(rewrite, node, name)
-            changed[name] = on_chip(rewrite, rewrite.expr(value))
+            changed[name] = rewrite.on_chip(rewrite.expr(value))
     return again(rewrite, node, target, **changed)
 
 
@@ -37,11 +37,11 @@ def _of_tensor(rewrite: Rewrite, node: Node, name: str) -> Any:
     return found
 
 
-# Ops of the same elements, and those that make all elements alike.
+# Ops of the same elements, those that make all elements alike, and assertions.
 _ALIKE = overloads(
     *("clone", "_to_copy", "alias", "detach", "lift_fresh_copy", "copy", "permute", "transpose.int", "t", "unsqueeze"),
     *("squeeze.dim", "squeeze.dims", "expand", "where.self", "full", "full_like", "zeros", "zeros_like", "ones"),
-    *("ones_like", "empty.memory_format", "new_zeros", "new_ones", "new_full"),
+    *("ones_like", "empty.memory_format", "new_zeros", "new_ones", "new_full", "_assert_async.msg", "_assert_async"),
 )
 RULES.update(dict.fromkeys(_ALIKE, again))
 
@@ -51,20 +51,12 @@ def getitem(rewrite: Rewrite, node: Node) -> Node:
     return rewrite.new(args_of(node)[0])[args_of(node)[1]]
 
 
-@rule(aten.bucketize.Tensor)
-def bucketize(rewrite: Rewrite, node: Node) -> Any:
-    only(rewrite, args_of(node)[1], (), "of the boundaries")
-    return again(rewrite, node)
+RULES[aten.bucketize.Tensor] = limited(("boundaries", lambda _: (), "of the boundaries"))
 
 
 @rule(aten.arange.start_step, aten.arange.default, aten.arange.start)
 def arange(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     if any(not isinstance(args.get(name, 0), (int, float)) for name in ("start", "step")) or args.get("step", 1) <= 0:
         decline(rewrite, "its start or its step depends on data, or the step is negative")
-    return again(rewrite, node)
-
-
-@rule(aten._assert_async.msg, aten._assert_async.default)
-def assertion(rewrite: Rewrite, node: Node) -> Any:
     return again(rewrite, node)

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from .expressions import on_chip
+from ...program.call_arguments import arguments_of
 from .rewrite import Node, Rewrite, is_mask
-from .table import again, all_dims, args_of, bound, decline, only, rule, value_of
+from .table import again, all_dims, args_of, decline, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -51,10 +51,10 @@ def safe_index(rewrite: Rewrite, index: Node, source: Node, dim: int) -> Node:
     if dim not in extents:
         return new
     negative = rewrite.call(aten.lt.Scalar, new, 0)
-    from_end = rewrite.call(aten.add.Tensor, new, on_chip(rewrite, extents[dim]))
+    from_end = rewrite.call(aten.add.Tensor, new, rewrite.on_chip(extents[dim]))
     new = rewrite.call(aten.where.self, negative, from_end, new)
     # A place behind the count is an error, not padding.
-    fits = rewrite.call(aten.lt.Tensor, new, on_chip(rewrite, extents[dim]))
+    fits = rewrite.call(aten.lt.Tensor, new, rewrite.on_chip(extents[dim]))
     mask = rewrite.invalid(index, all_dims(index))
     if mask is not None:
         fits = rewrite.call(aten.logical_or.default, fits, mask)
@@ -88,14 +88,14 @@ def _size_of_mask(rewrite: Rewrite, node: Node, indices: list[Any]) -> Any:
 
 @rule(aten.embedding.default)
 def embedding(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     only(rewrite, args["weight"], (1,), "of the table")
     return again(rewrite, node, indices=rewrite.filled(args["indices"], all_dims(args["indices"]), 0))
 
 
 @rule(aten.index_select.default, aten.gather.default)
 def index_select(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     dim = args["dim"] % max(1, value_of(args["self"]).ndim)
     return again(rewrite, node, index=safe_index(rewrite, args["index"], args["self"], dim))
 
@@ -118,7 +118,7 @@ def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:
         wide = rewrite.call(aten.expand.default, mask, list(shape))
         wanted = rewrite.call(aten.sum.dim_IntList, wide, list(range(len(shape))), False, dtype=torch.int64)
         elements = prod(rewrite.expr(size) for size in value_of(source).shape)
-        enough = rewrite.call(aten.le.Tensor, wanted, on_chip(rewrite, elements))
+        enough = rewrite.call(aten.le.Tensor, wanted, rewrite.on_chip(elements))
         rewrite.call(
             aten._assert_async.msg, enough, "masked_scatter: expected as many elements as the mask has true ones"
         )
@@ -127,7 +127,7 @@ def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:
 
 @rule(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     target, indices, values = args["self"], args["indices"], args["values"]
     if any(map(is_mask, indices)):
         return _put_by_mask(rewrite, node, target, indices, values, args["accumulate"])
@@ -198,7 +198,7 @@ def _put_by_mask(
 @rule(aten.index_add.default, aten.scatter_add.default)
 def index_add(rewrite: Rewrite, node: Node) -> Any:
     """Padding adds zero to the first row."""
-    args = bound(node)
+    args = arguments_of(node)
     dim = args["dim"] % max(1, value_of(args["self"]).ndim)
     name = "source" if "source" in args else "src"
     found = safe_index(rewrite, args["index"], args["self"], dim)
@@ -215,7 +215,7 @@ def index_add(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.scatter_reduce.two, aten.scatter.src)
 def scatter(rewrite: Rewrite, node: Node) -> Any:
     """Padding is written to one more row behind the target, which is cut off."""
-    args = bound(node)
+    args = arguments_of(node)
     target, index = args["self"], args["index"]
     dim = args["dim"] % max(1, value_of(target).ndim)
     mask = rewrite.invalid(index, all_dims(index))

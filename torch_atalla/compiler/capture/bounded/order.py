@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .expressions import on_chip
+from ...program.call_arguments import arguments_of
 from .reductions import highest, lowest
 from .rewrite import Node, Rewrite
-from .table import again, all_dims, args_of, bound, decline, rule, value_of
+from .table import again, all_dims, args_of, decline, rule, value_of
 
 aten = torch.ops.aten
 
@@ -29,7 +29,7 @@ def stable_order(rewrite: Rewrite, new: Node, dim: int, descending: bool = False
 
 @rule(aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable, aten.topk.default)
 def sort(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     source = args["self"]
     dim = args["dim"] % max(1, value_of(source).ndim)
     extents = rewrite.extents(source)
@@ -48,7 +48,7 @@ def sort(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.median.dim, aten.nanmedian.dim)
 def median_of_rows(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     source, keep = args["self"], args["keepdim"]
     dim = args["dim"] % max(1, value_of(source).ndim)
     extents = rewrite.extents(source)
@@ -56,7 +56,7 @@ def median_of_rows(rewrite: Rewrite, node: Node) -> Any:
         return again(rewrite, node)
     rewrite.require(extents[dim] >= 1, "a median of no elements")
     new = rewrite.filled(source, [dim], last_filler(value_of(source).dtype, descending=False))
-    found = _median(rewrite, new, dim, on_chip(rewrite, extents[dim]), node.target is aten.nanmedian.dim)
+    found = _median(rewrite, new, dim, rewrite.on_chip(extents[dim]), node.target is aten.nanmedian.dim)
     return tuple(part if keep else rewrite.call(aten.squeeze.dim, part, dim) for part in found)
 
 
@@ -70,7 +70,7 @@ def median(rewrite: Rewrite, node: Node) -> Any:
     if not dtype.is_floating_point:
         rewrite.require(elements >= 1, "a median of no integers")
     flat = flattened(rewrite, rewrite.filled(source, all_dims(source), last_filler(dtype, descending=False)))
-    found, _ = _median(rewrite, flat, 0, on_chip(rewrite, elements), node.target is aten.nanmedian.default)
+    found, _ = _median(rewrite, flat, 0, rewrite.on_chip(elements), node.target is aten.nanmedian.default)
     return rewrite.call(aten.view.default, found, [])
 
 

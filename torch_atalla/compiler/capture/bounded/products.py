@@ -8,18 +8,31 @@ from typing import Any
 
 import torch
 
+from ...program.call_arguments import arguments_of
+from ...program.support import overloads
 from .rewrite import Node, Rewrite
-from .table import again, all_dims, args_of, bound, decline, only, rule, value_of
+from .table import RULES, again, all_dims, args_of, decline, limited, only, rule, value_of
 
 aten = torch.ops.aten
 
-
-@rule(aten.linear.default)
-def linear(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
-    only(rewrite, args["input"], all_dims(args["input"])[:-1], "which is summed")
-    only(rewrite, args["weight"], (), "of the weight")
-    return again(rewrite, node)
+_WEIGHT: Any = ("weight", lambda _: (), "of the weight")
+RULES.update(
+    {
+        aten.linear.default: limited(("input", lambda ndim: range(ndim - 1), "which is summed"), _WEIGHT),
+        torch.ops.atalla.int_convolution.default: limited(_WEIGHT, ("input", lambda _: (0,), "which the op joins")),
+        aten._native_batch_norm_legit_no_training.default: limited(
+            ("input", lambda ndim: {*range(ndim)} - {1}, "of channels")
+        ),
+        **dict.fromkeys(
+            overloads("max_pool2d_with_indices", "max_pool2d", "avg_pool2d", "_adaptive_avg_pool2d"),
+            limited(("self", lambda ndim: range(ndim - 2), "of an image")),
+        ),
+        **dict.fromkeys(
+            overloads("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
+            limited(("input", lambda _: (0,), "of an image"), ("grid", lambda ndim: range(ndim - 1), "of coordinates")),
+        ),
+    }
+)
 
 
 @rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default, aten._int_mm.default)
@@ -33,7 +46,7 @@ def product(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.addmm.default, aten.baddbmm.default)
 def added_product(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     names = ("mat1", "mat2") if "mat1" in args else ("batch1", "batch2")
     first, second = (args[name] for name in names)
     left, right = value_of(first).ndim - 1, value_of(second).ndim - 2
@@ -44,7 +57,7 @@ def added_product(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.convolution.default)
 def convolution(rewrite: Rewrite, node: Node) -> Any:
     """Images are independent, and what lies behind the end of a signal is zero."""
-    args = bound(node)
+    args = arguments_of(node)
     source = args["input"]
     only(rewrite, args["weight"], (), "of the weight")
     image = range(2, value_of(source).ndim)
@@ -54,17 +67,9 @@ def convolution(rewrite: Rewrite, node: Node) -> Any:
     return again(rewrite, node, input=rewrite.filled(source, padded, 0))
 
 
-@rule(torch.ops.atalla.int_convolution.default)
-def int_convolution(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
-    only(rewrite, args["weight"], (), "of the weight")
-    only(rewrite, args["input"], (0,), "which the op joins")
-    return again(rewrite, node)
-
-
 @rule(aten.scaled_dot_product_attention.default)
 def attention(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     query, key, value = (args[name] for name in ("query", "key", "value"))
     keys = value_of(key).ndim - 2
     for item in (key, value):
@@ -95,34 +100,8 @@ def _visible(rewrite: Rewrite, key: Node, keys: int, mask: Node | None) -> Node:
 
 @rule(aten.layer_norm.default, aten.native_layer_norm.default, aten.rms_norm.default, aten._fused_rms_norm.default)
 def layer_norm(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     source = args["input"]
     rows = value_of(source).ndim - len(args["normalized_shape"])
     only(rewrite, source, range(rows), "which is normalized")
-    return again(rewrite, node)
-
-
-@rule(aten._native_batch_norm_legit_no_training.default)
-def batch_norm(rewrite: Rewrite, node: Node) -> Any:
-    source = bound(node)["input"]
-    only(rewrite, source, set(all_dims(source)) - {1}, "of channels")
-    return again(rewrite, node)
-
-
-@rule(
-    aten.max_pool2d_with_indices.default,
-    aten.max_pool2d.default,
-    aten.avg_pool2d.default,
-    aten._adaptive_avg_pool2d.default,
-)
-def pool(rewrite: Rewrite, node: Node) -> Any:
-    only(rewrite, args_of(node)[0], range(value_of(args_of(node)[0]).ndim - 2), "of an image")
-    return again(rewrite, node)
-
-
-@rule(aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default)
-def grid_sampler(rewrite: Rewrite, node: Node) -> Any:
-    image, grid = args_of(node)[:2]
-    only(rewrite, image, (0,), "of an image")
-    only(rewrite, grid, all_dims(grid)[:-1], "of coordinates")
     return again(rewrite, node)

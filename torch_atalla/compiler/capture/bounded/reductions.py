@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from ...program.call_arguments import arguments_of
 from ...program.support import overloads
-from .expressions import on_chip
 from .rewrite import Node, Rewrite
-from .table import RULES, again, args_of, bound, decline, only, rule, value_of
+from .table import RULES, again, args_of, decline, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -27,7 +27,7 @@ def highest(dtype: torch.dtype) -> Any:
 
 
 def reduced_dims(node: Node) -> list[int]:
-    args = bound(node)
+    args = arguments_of(node)
     ndim = value_of(args["self"]).ndim
     given = args.get("dim")
     dims = list(range(ndim)) if given is None or given == [] else [given] if isinstance(given, int) else given
@@ -37,9 +37,9 @@ def reduced_dims(node: Node) -> list[int]:
 def reduction(neutral: Callable[[torch.dtype], Any], nonempty: bool, rewrite: Rewrite, node: Node) -> Any:
     source = args_of(node)[0]
     dims = reduced_dims(node)
-    if bound(node).get("ord", 2) < 0:
+    if arguments_of(node).get("ord", 2) < 0:
         decline(rewrite, "a norm of negative order")
-    if "arg" in str(node.target) and bound(node)["dim"] is None:
+    if "arg" in str(node.target) and arguments_of(node)["dim"] is None:
         only(rewrite, source, (0,), "of which the places are numbered")
     if nonempty:
         for dim, expr in rewrite.extents(source).items():
@@ -74,7 +74,7 @@ for _neutral, _nonempty, _names in (
 
 @rule(aten.mean.dim, aten.mean.default)
 def mean(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     source, dims = args["self"], reduced_dims(node)
     if not set(dims) & rewrite.extents(source).keys():
         return again(rewrite, node)
@@ -89,13 +89,13 @@ def _mean(rewrite: Rewrite, source: Node, dims: list[int], keep: bool, dtype: to
 
 
 def _count(rewrite: Rewrite, source: Node, dims: list[int]) -> Node:
-    return on_chip(rewrite, prod(rewrite.expr(value_of(source).shape[dim]) for dim in dims))
+    return rewrite.on_chip(prod(rewrite.expr(value_of(source).shape[dim]) for dim in dims))
 
 
 @rule(aten.var.correction, aten.std.correction)
 def deviation(rewrite: Rewrite, node: Node) -> Any:
     """Squares of the differences from the mean, which is computed first."""
-    args = bound(node)
+    args = arguments_of(node)
     source, dims = args["self"], reduced_dims(node)
     if not set(dims) & rewrite.extents(source).keys():
         return again(rewrite, node)

@@ -6,20 +6,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import sympy
 import torch
+from sympy.logic import boolalg
 from torch._guards import detect_fake_mode
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._sympy import functions
+from torch.utils._sympy.value_ranges import bound_sympy
 
-from ...program.sizes import UNBOUNDED
-from .expressions import is_growing, on_chip
-
-if TYPE_CHECKING:  # sympy takes a third of a second to import
-    import sympy
+from ...program.sizes import limits
+from .expressions import OPERATIONS, is_growing
 
 aten = torch.ops.aten
 Node = torch.fx.Node
@@ -32,6 +34,7 @@ READS = (aten._local_scalar_dense.default, aten.item.default)
 EVERY = 1 << 12  # a bound up to which expressions are evaluated for every count
 MOST = 1 << 24  # the largest bound of a number, which would be one of memory
 Numbers = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}  # as Python computes
 RESULT_SIZES = "result_sizes"  # key of a graph's meta: (result, dimension, number of its count), of counts as results
 
 
@@ -60,8 +63,6 @@ def is_mask(index: Any) -> bool:
 
 class Rewrite:
     """One graph while it is rewritten. New nodes are added beside the old ones, which go at the end."""
-
-    Declined = Declined
 
     def __init__(self, program: torch.export.ExportedProgram, rule_of: Callable[[Any], Any]) -> None:
         self.program, self.graph, self.rule_of = program, program.graph, rule_of
@@ -151,7 +152,7 @@ class Rewrite:
                     sizes.append(expr)
                 places.append((number, dim, sizes.index(expr)))
         self.program.graph_module.meta[RESULT_SIZES] = tuple(places)
-        counts = [self.call(aten.clone.default, on_chip(self, expr)) for expr in sizes]
+        counts = [self.call(aten.clone.default, self.on_chip(expr)) for expr in sizes]
         for node in counts:
             node._rename("count")  # of an output of the file
         return counts
@@ -187,8 +188,6 @@ class Rewrite:
         return {symbol for symbol in symbols if symbol in self.counts or env.is_unbacked_symint(symbol)}
 
     def expr(self, value: Any) -> sympy.Basic:
-        import sympy
-
         value = value.meta["val"] if isinstance(value, Node) else value
         if not isinstance(value, Numbers):
             return sympy.sympify(value)
@@ -219,11 +218,7 @@ class Rewrite:
         """The least and the largest value of a size that the inputs determine."""
         if expr.is_Integer:
             return int(expr), int(expr)
-        from torch.utils._sympy.value_ranges import bound_sympy
-
-        found = bound_sympy(expr, self.mode.shape_env.var_to_range)
-        lower, upper = (int(n) if n.is_Integer else None for n in (found.lower, found.upper))
-        return max(0, lower or 0), UNBOUNDED if upper is None else upper
+        return limits(bound_sympy(expr, self.mode.shape_env.var_to_range))
 
     def symint(self, env: Any, expr: sympy.Basic) -> torch.SymInt:
         return env.create_symintnode(expr, hint=int(expr.xreplace(env.backed_var_to_val)))
@@ -237,25 +232,33 @@ class Rewrite:
         return self.sizes[expr]
 
     def computed_size(self, expr: sympy.Basic) -> Node:
-        import sympy
-        from torch.utils._sympy import functions
-
-        binary: dict[Any, Any] = {
-            sympy.Add: operator.add, sympy.Mul: operator.mul, functions.FloorDiv: operator.floordiv,
-            sympy.Max: torch.sym_max, sympy.Min: torch.sym_min,
-            functions.Max: torch.sym_max, functions.Min: torch.sym_min,
-        }  # fmt: skip
-        if expr.func not in binary:
+        function = OPERATIONS.get(expr.func, (None, None))[1]
+        if function is None:
             raise Declined(f"no input has the size {expr}")
-        made, *others = map(self.size_node, expr.args)
-        for other in others:
-            made = self.call(binary[expr.func], made, other)
-        return made
+        sizes = [self.size_node(arg) for arg in expr.args]
+        return reduce(lambda made, size: self.call(function, made, size), sizes)
+
+    def on_chip(self, expr: sympy.Basic) -> Node:
+        """A tensor of no dimensions with the value of the expression: int64, float64, or bool for a condition."""
+        if expr in self.counts:
+            return self.counts[expr]
+        if isinstance(expr, boolalg.BooleanAtom) or expr.is_Integer or expr.is_Float:
+            value: Any = float(expr) if expr.is_Float else int(expr) if expr.is_Integer else bool(expr)
+            return self.call(aten.full.default, [], value, dtype=_DTYPES[type(value)], device=self.device)
+        if expr.is_symbol and not self.mode.shape_env.is_unbacked_symint(expr):  # the size of an input
+            return self.call(aten.full.default, [], self.size_node(expr), dtype=torch.int64, device=self.device)
+        operands = [self.on_chip(arg) for arg in expr.args]
+        if isinstance(expr, sympy.Not):
+            return self.call(aten.logical_not.default, *operands)
+        if isinstance(expr, (functions.FloorDiv, functions.CleanDiv)):
+            return self.call(aten.div.Tensor_mode, *operands, rounding_mode="floor")
+        op = OPERATIONS.get(expr.func, (None, None))[0]
+        if op is None:
+            raise Declined(f"the size {expr} is not computed on the chip")
+        return reduce(lambda value, operand: self.call(op, value, operand), operands)
 
     def size_of_input(self, expr: sympy.Basic) -> Node | None:
         """A dimension of an input of that size, or of a multiple of it, divided."""
-        import sympy
-
         found: tuple[int, Node, int] | None = None
         for node in self.graph.find_nodes(op="placeholder"):
             value = node.meta.get("val")
@@ -271,12 +274,10 @@ class Rewrite:
 
     def require(self, condition: sympy.Basic, message: str) -> None:
         """Stops the program on the chip if a condition on counts does not hold."""
-        import sympy
-
         values = [condition] if condition.is_Boolean and not condition.free_symbols else self.every(condition)
         if values and all(value == sympy.true for value in values):
             return
-        self.stop_unless(on_chip(self, condition), message)
+        self.stop_unless(self.on_chip(condition), message)
 
     def every(self, expr: sympy.Basic) -> list[Any]:
         """The values of an expression of one count, from 0 to the bound; nothing if they are not known or too many."""
@@ -284,12 +285,10 @@ class Rewrite:
         bound = self.bounds.get(symbols[0]) if len(symbols) == 1 else None
         if bound is None or (most := self.limits(bound)[1]) >= EVERY:
             return []
-        return [expr.xreplace({symbols[0]: _integer(value)}) for value in range(most + 1)]
+        return [expr.xreplace({symbols[0]: sympy.Integer(value)}) for value in range(most + 1)]
 
     def add_count(self, size: Any, count: Node, most: Any) -> Any:
         """Learns that a size is a count, which is at most `most`, an int or a SymInt. Returns the bound."""
-        import sympy
-
         expr = self.expr(size)
         if expr.is_Integer:  # the program has an assertion that fixes it
             bound = int(expr)
@@ -316,10 +315,9 @@ class Rewrite:
         is_integer = isinstance(number, torch.SymInt)
         value = self.call(aten._to_copy.default, value, dtype=torch.int64 if is_integer else torch.float64)
         if is_integer:
-            limits = number.node.shape_env.var_to_range[expr]
-            if limits.lower >= 0 and _declared(number, expr) < MOST:
+            if number.node.shape_env.var_to_range[expr].lower >= 0 and _declared(number, expr) < MOST:
                 most = _declared(number, expr)
-                self.bounds[expr] = _integer(most)
+                self.bounds[expr] = sympy.Integer(most)
                 self.stop_unless(self.call(aten.ge.Scalar, value, 0), "a size is negative")
                 self.stop_unless(self.call(aten.le.Scalar, value, most), "a size is above its bound")
         self.counts[expr] = value
@@ -379,7 +377,7 @@ class Rewrite:
                 continue
             bound = self.at_bound(old.meta["val"].shape[dim])
             places = self.call(aten.arange.start_step, 0, bound, 1, dtype=torch.int64, device=self.device)
-            mask = self.call(aten.ge.Tensor, places, on_chip(self, expr))
+            mask = self.call(aten.ge.Tensor, places, self.on_chip(expr))
             mask = self.call(aten.view.default, mask, [bound if d == dim else 1 for d in range(ndim)])
             found = mask if found is None else self.call(aten.logical_or.default, found, mask)
         return found
@@ -389,12 +387,6 @@ class Rewrite:
         mask = self.invalid(old, list(dims))
         new = self.env.get(old, old)
         return new if mask is None else self.call(aten.masked_fill.Scalar, new, mask, value)
-
-
-def _integer(value: int) -> Any:
-    import sympy
-
-    return sympy.Integer(value)
 
 
 def is_number(node: Node) -> bool:
@@ -414,8 +406,7 @@ def _meta_function(target: Any) -> Any:
 
 def _declared(size: torch.SymInt, symbol: Any) -> int:
     """The largest value that the program declares for a size."""
-    upper = size.node.shape_env.var_to_range[symbol].upper
-    return int(upper) if upper.is_Integer else UNBOUNDED
+    return limits(size.node.shape_env.var_to_range[symbol])[1]
 
 
 def _device(node: Node, before: torch.device) -> torch.device:

@@ -6,11 +6,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import sympy
 import torch
 
-from .expressions import on_chip
+from ...program.call_arguments import arguments_of
 from .rewrite import Declined, Node, Rewrite
-from .table import again, all_dims, args_of, bound, decline, only, places_of, rule, size_of_example, value_of, within
+from .table import again, all_dims, args_of, decline, only, places_of, rule, size_of_example, value_of, within
 
 aten = torch.ops.aten
 
@@ -66,7 +67,7 @@ def _groups(before: list[int], after: list[int]) -> list[tuple[list[int], list[i
 
 @rule(aten.select.int)
 def select(rewrite: Rewrite, node: Node) -> Any:
-    source, dim, index = (bound(node)[name] for name in ("self", "dim", "index"))
+    source, dim, index = (arguments_of(node)[name] for name in ("self", "dim", "index"))
     if dim % value_of(source).ndim in rewrite.extents(source):
         if not isinstance(index, int) or index < 0:
             decline(rewrite, "an index from the end of a dimension with a count")
@@ -78,7 +79,7 @@ def select(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.slice.Tensor)
 def slice_(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     start, end = args["start"] or 0, args["end"]
     dim = args["dim"] % value_of(args["self"]).ndim
     moved = not isinstance(start, int) or start < 0 or (isinstance(end, int) and end < 0)
@@ -90,7 +91,7 @@ def slice_(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.cat.default)
 def cat(rewrite: Rewrite, node: Node) -> Any:
     """Where a tensor with a count has others behind it, rows are gathered by their places."""
-    tensors, dim = bound(node)["tensors"], bound(node)["dim"] % value_of(node).ndim
+    tensors, dim = arguments_of(node)["tensors"], arguments_of(node)["dim"] % value_of(node).ndim
     counted = [dim in rewrite.extents(item) for item in tensors]
     joined = again(rewrite, node)
     if not any(counted[:-1]):
@@ -102,7 +103,7 @@ def cat(rewrite: Rewrite, node: Node) -> Any:
         size = rewrite.at_bound(value_of(item).shape[dim])
         end = end + rewrite.expr(value_of(item).shape[dim])
         skipped = skipped + size
-        begin = on_chip(rewrite, end)
+        begin = rewrite.on_chip(end)
         behind = rewrite.call(aten.ge.Tensor, places, begin)
         moved = rewrite.call(aten.add.Tensor, rewrite.call(aten.sub.Tensor, places, begin), skipped)
         found = rewrite.call(aten.where.self, behind, moved, found)
@@ -111,7 +112,7 @@ def cat(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.constant_pad_nd.default)
 def constant_pad_nd(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     value = args["value"]
     ndim = value_of(args["self"]).ndim
     pads = args["pad"]
@@ -125,7 +126,7 @@ def constant_pad_nd(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.repeat.default)
 def repeat(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     front = len(args["repeats"]) - value_of(args["self"]).ndim
     for dim in rewrite.extents(args["self"]):
         if args["repeats"][front + dim] != 1:
@@ -136,14 +137,14 @@ def repeat(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.unfold.default)
 def unfold(rewrite: Rewrite, node: Node) -> Any:
     """Windows begin at the front."""
-    if not all(isinstance(bound(node)[name], int) for name in ("size", "step")):
+    if not all(isinstance(arguments_of(node)[name], int) for name in ("size", "step")):
         decline(rewrite, "the size of a window depends on data")
     return again(rewrite, node)
 
 
 @rule(aten.split.Tensor, aten.unbind.int)
 def split(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     dim = args["dim"] % value_of(args["self"]).ndim
     only(rewrite, args["self"], set(all_dims(args["self"])) - {dim}, "which is split")
     return again(rewrite, node)
@@ -152,13 +153,13 @@ def split(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.split_with_sizes.default)
 def split_with_sizes(rewrite: Rewrite, node: Node) -> Any:
     """A piece behind one whose size depends on data is gathered by its places."""
-    args = bound(node)
+    args = arguments_of(node)
     source, sizes = args["self"], [rewrite.expr(size) for size in args["split_sizes"]]
     dim = args["dim"] % value_of(source).ndim
     rewrite.require(
-        _equal(sum(sizes), rewrite.expr(value_of(source).shape[dim])), "the sizes of a split have another sum"
+        sympy.Eq(sum(sizes), rewrite.expr(value_of(source).shape[dim])), "the sizes of a split have another sum"
     )
-    new, begin, pieces = rewrite.new(source), _integer(0), []
+    new, begin, pieces = rewrite.new(source), sympy.Integer(0), []
     whole = value_of(new).shape[dim]
     for size in args["split_sizes"]:
         count = rewrite.new(size)
@@ -166,35 +167,23 @@ def split_with_sizes(rewrite: Rewrite, node: Node) -> Any:
             piece = rewrite.call(aten.slice.Tensor, new, dim, int(begin), int(begin) + count)
         else:
             places = places_of(rewrite, count)
-            places = rewrite.call(aten.add.Tensor, places, on_chip(rewrite, begin))
+            places = rewrite.call(aten.add.Tensor, places, rewrite.on_chip(begin))
             piece = rewrite.call(aten.index_select.default, new, dim, within(rewrite, places, whole))
         pieces.append(piece)
         begin = begin + rewrite.expr(size)
     return tuple(pieces)
 
 
-def _equal(a: Any, b: Any) -> Any:
-    import sympy
-
-    return sympy.Eq(a, b)
-
-
-def _integer(number: int) -> Any:
-    import sympy
-
-    return sympy.Integer(number)
-
-
 @rule(aten.flip.default)
 def flip(rewrite: Rewrite, node: Node) -> Any:
     """A dimension with a count is gathered from its last valid place on."""
-    args = bound(node)
+    args = arguments_of(node)
     extents = rewrite.extents(args["self"])
     dims = [dim % value_of(args["self"]).ndim for dim in args["dims"]]
     new = rewrite.call(aten.flip.default, rewrite.new(args["self"]), [dim for dim in dims if dim not in extents])
     for dim in extents.keys() & set(dims):
         places = places_of(rewrite, value_of(new).shape[dim])
-        places = rewrite.call(aten.sub.Tensor, on_chip(rewrite, extents[dim] - 1), places)
+        places = rewrite.call(aten.sub.Tensor, rewrite.on_chip(extents[dim] - 1), places)
         new = rewrite.call(aten.index_select.default, new, dim, rewrite.call(aten.clamp.default, places, 0))
     return new
 
@@ -202,7 +191,7 @@ def flip(rewrite: Rewrite, node: Node) -> Any:
 @rule(aten.slice_scatter.default)
 def slice_scatter(rewrite: Rewrite, node: Node) -> Any:
     """A source with a count, which is written from the front of a dimension, replaces as many elements."""
-    args = bound(node)
+    args = arguments_of(node)
     target, source, dim = args["self"], args["src"], args["dim"] % value_of(node).ndim
     others = set(all_dims(source)) - {dim}
     if not rewrite.extents(source).keys() & {dim}:
@@ -219,14 +208,14 @@ def slice_scatter(rewrite: Rewrite, node: Node) -> Any:
     padding = [0] * (2 * (value_of(node).ndim - dim) - 1) + [max(0, size - most)]
     piece = rewrite.call(aten.constant_pad_nd.default, piece, padding)
     places = places_of(rewrite, size)
-    mask = rewrite.call(aten.lt.Tensor, places, on_chip(rewrite, rewrite.extents(source)[dim]))
+    mask = rewrite.call(aten.lt.Tensor, places, rewrite.on_chip(rewrite.extents(source)[dim]))
     mask = rewrite.call(aten.view.default, mask, [size if d == dim else 1 for d in all_dims(node)])
     return rewrite.call(aten.where.self, mask, piece, new)
 
 
 @rule(aten.select_scatter.default)
 def select_scatter(rewrite: Rewrite, node: Node) -> Any:
-    args = bound(node)
+    args = arguments_of(node)
     if args["dim"] % value_of(node).ndim in rewrite.extents(args["self"]) or not isinstance(args["index"], int):
         decline(rewrite, "a dimension with a count")
     return again(rewrite, node)

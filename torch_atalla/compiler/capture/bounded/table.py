@@ -6,13 +6,13 @@ A rule takes the rewrite and the old node, and returns the new node. It declines
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from .expressions import on_chip
+from ...program.call_arguments import arguments_of, as_call
 from .rewrite import Declined, Node, Rewrite
 
 aten = torch.ops.aten
@@ -31,14 +31,6 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
     return add
 
 
-def bound(node: Node) -> dict[str, Any]:
-    """The arguments of a node by their names, with defaults."""
-    target: Any = node.target
-    schema = target._schema.arguments
-    given = dict(zip((argument.name for argument in schema), node.args)) | node.kwargs
-    return {argument.name: given.get(argument.name, argument.default_value) for argument in schema}
-
-
 def args_of(node: Node) -> list[Any]:
     """The arguments of a node by their places."""
     return list(node.args)
@@ -47,17 +39,12 @@ def args_of(node: Node) -> list[Any]:
 def again(rewrite: Rewrite, node: Node, target: Any = None, **changed: Any) -> Any:
     """The same op, or another overload, of the new arguments, some of which may be changed."""
     target = target or node.target
-    given = {name: value for name, value in bound(node).items() if name not in changed}
+    given = {name: value for name, value in arguments_of(node).items() if name not in changed}
     for name, value in given.items():
         if name not in _SIZES and any(map(rewrite.is_number_of_data, tree_leaves(value))):
             decline(rewrite, f"the number {name} depends on data")
     arguments = {name: rewrite.new(value) for name, value in given.items()} | changed
-    plain, named = [], {}
-    for argument in target._schema.arguments:
-        if argument.kwarg_only:
-            named[argument.name] = arguments[argument.name]
-        else:
-            plain.append(arguments[argument.name])
+    plain, named = as_call(target, arguments)
     return rewrite.call(target, *plain, **named)
 
 
@@ -66,6 +53,19 @@ def only(rewrite: Rewrite, node: Any, dims: Any, why: str) -> None:
     others = sorted(set(rewrite.extents(node)) - set(dims))
     if others:
         decline(rewrite, f"dimension {others[0]} has a count, {why}")
+
+
+def limited(*limits: tuple[str, Callable[[int], Iterable[int]], str]) -> Rule:
+    """The rule of an op that becomes itself if some arguments have counts in some dimensions alone: (argument, those
+    dimensions by the number of all, why no others)."""
+
+    def same_op(rewrite: Rewrite, node: Node) -> Any:
+        arguments = arguments_of(node)
+        for name, dims, why in limits:
+            only(rewrite, arguments[name], dims(value_of(arguments[name]).ndim), why)
+        return again(rewrite, node)
+
+    return same_op
 
 
 def value_of(node: Node) -> torch.Tensor:
@@ -89,7 +89,7 @@ def within(rewrite: Rewrite, places: Node, size: Any) -> Node:
     """Places that are moved to 0, 1, ..., size - 1."""
     if isinstance(size, int):
         return rewrite.call(aten.clamp.default, places, 0, max(0, size - 1))
-    last = on_chip(rewrite, rewrite.expr(size) - 1)
+    last = rewrite.on_chip(rewrite.expr(size) - 1)
     return rewrite.call(aten.minimum.default, rewrite.call(aten.clamp.default, places, 0), last)
 
 

@@ -90,7 +90,7 @@ def compile_lowered(
     code, compiled = networks[0].code(), []
     for assignment, linear, network in zip(allowed, programs, networks):
         for port, result in zip(network.outputs, captured.results, strict=True):
-            strides = tuple(assignment.stride(stride) for stride in result.stride())
+            strides = tuple(map(assignment.number, result.stride()))
             if same_layout(port.sizes, port.strides, strides):
                 port.strides = strides  # those of dimensions of one element are free
         made = (captured, linear, network, code, exported, lowered.graph, lowered.constants, assignment.values)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from ..ir import Block, Op, Region, Type, Value
+from ..ir import Block, Op, Type, Value
 from ..lower import TERMINATORS, Lowering, Places, Tile, rule
 from ..step_types import Branch, Copy, Loop, Print, ProgramCount, ProgramId, Require, WhileLoop
 
@@ -133,9 +133,7 @@ def _while(low: Lowering, op: Op) -> list[Tile]:
 
     def body() -> None:
         low.bound.update(zip(after.arguments, forwarded, strict=True))
-        end = low.block(after)
-        if end is not None:
-            low.copy_all(carried, [low.of(v) for v in end.operands])
+        low.block_into(after, carried)
 
     bodies = [low.inside(condition), low.inside(body)]
     low.emit(WhileLoop(flag[0].id, *bodies))
@@ -147,12 +145,7 @@ def _if(low: Lowering, op: Op) -> list[Tile]:
     condition = low.of(op.operands[0])
     outs = [low.new(r.type) for r in op.results]
 
-    def branch(region: Region) -> None:
-        end = low.block(region.entry)
-        if end is not None:
-            low.copy_all(outs, [low.of(v) for v in end.operands])
-
-    bodies = [low.inside(functools.partial(branch, region)) for region in op.regions]
+    bodies = [low.inside(functools.partial(low.block_into, region.entry, outs)) for region in op.regions]
     bodies += [[]] * (2 - len(bodies))
     low.emit(Branch(condition.id, *bodies))
     return outs

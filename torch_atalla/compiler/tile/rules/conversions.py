@@ -28,13 +28,8 @@ def _truncate(low: Lowering, op: Op) -> list[Tile]:
     return [low.convert(x, element)]
 
 
-@rule("arith.index_cast")
-def _index(low: Lowering, op: Op) -> list[Tile]:
-    return [low.convert(low.of(op.operands[0]), op.results[0].type.element)]
-
-
-@rule("arith.extf", "arith.truncf")
-def _float(low: Lowering, op: Op) -> list[Tile]:
+@rule("arith.index_cast", "arith.extf", "arith.truncf")
+def _converted(low: Lowering, op: Op) -> list[Tile]:
     return [low.convert(low.of(op.operands[0]), op.results[0].type.element)]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from ...program.ir import contiguous_strides
 from ..ir import Op, Type
-from ..lower import Lowering, Parts, Places, Tile, rule, strides_of
+from ..lower import Lowering, Parts, Places, Tile, rule
 from ..step_types import Gather, Histogram, PutView, Range
 
 
@@ -17,13 +18,8 @@ def _range(low: Lowering, op: Op) -> list[Tile]:
     return [out]
 
 
-@rule("tt.splat")
-def _splat(low: Lowering, op: Op) -> list[Tile]:
-    return [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
-
-
-@rule("tt.unsplat", "tensor.extract")
-def _unsplat(low: Lowering, op: Op) -> list[Tile]:
+@rule("tt.splat", "tt.unsplat", "tensor.extract")
+def _one_element(low: Lowering, op: Op) -> list[Tile]:
     return [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
 
 
@@ -50,7 +46,7 @@ def _broadcast(low: Lowering, op: Op) -> list[Tile | Places]:
 
 def _broadcasted(low: Lowering, source: Tile, kind: Type) -> Tile:
     dims = source.type.dims
-    strides = [0 if n == 1 else s for n, s in zip(dims, strides_of(dims), strict=True)]
+    strides = [0 if n == 1 else s for n, s in zip(dims, contiguous_strides(dims), strict=True)]
     out = low.view(source, kind, kind.dims, strides)
     if len(dims) == 2 and not out.one and (dims[0] == 1) != (dims[1] == 1) and source.id not in low.carried:
         low.parts[out.id] = Parts(source, None) if dims[1] == 1 else Parts(None, source)

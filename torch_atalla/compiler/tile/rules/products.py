@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from ...program.ir import contiguous_strides
 from ..ir import Op, Type
-from ..lower import HALF, Lowering, Tile, rule, strides_of
+from ..lower import HALF, Lowering, Tile, rule
 from ..step_types import Dot, PutView
 from ..steps import FLOAT8
 
@@ -42,7 +43,7 @@ def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
     axis += len(dims)
     sizes = [n * 2 if d == axis else n for d, n in enumerate(dims)]
     out = low.new(Type("i8", tuple(sizes)))
-    strides = [step * 2 if d == axis else step for d, step in enumerate(strides_of(sizes))]
+    strides = [step * 2 if d == axis else step for d, step in enumerate(contiguous_strides(sizes))]
 
     def constant(number: int) -> Tile:
         return low.constant(number, Type("i8"))
@@ -52,7 +53,7 @@ def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
         sign = low.binary("shl", low.binary("and", bits, constant(8)), constant(4))
         size = low.binary("shl", low.binary("and", bits, constant(7)), constant(2))
         part = low.binary("or", sign, size)
-        low.emit(PutView(out.id, part.id, k * strides_of(sizes)[axis], dims, strides))
+        low.emit(PutView(out.id, part.id, k * contiguous_strides(sizes)[axis], dims, strides))
     small = low.convert(Tile(out.id, Type("f8E4M3FN", out.type.shape)), "f32")
     return low.binary("mul", small, low.constant(64.0, Type("f32")))
 
@@ -71,7 +72,7 @@ def _scaled(low: Lowering, op: Op, factor: Tile, scale: Tile, side: int) -> Tile
     k = dims[-1] if side == 0 else dims[-2]
     if k % groups:
         raise op.fail(f"{groups} scales for {k} elements")
-    strides = strides_of(scale.type.dims)
+    strides = contiguous_strides(scale.type.dims)
     batch, rows = [list(pair) for pair in zip(dims[:-2], strides[:-2], strict=True)], [scale.type.dims[-2], strides[-2]]
     along = [[groups, 1], [k // groups, 0]]
     order = [*batch, *([rows, *along] if side == 0 else [*along, rows])]

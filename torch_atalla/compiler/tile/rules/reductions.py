@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from ...program.ir import contiguous_strides
 from ..ir import Op, Type
-from ..lower import Lowering, Tile, rule, strides_of
+from ..lower import Lowering, Tile, rule
 from ..step_types import Copy, Reduce, Scan
 from ..words import Step
 
@@ -84,5 +85,5 @@ def _scan(low: Lowering, op: Op) -> list[Tile]:
 
 def _flipped(low: Lowering, tile: Tile) -> Tile:
     dims = tile.type.dims
-    strides = strides_of(dims)
+    strides = contiguous_strides(dims)
     return low.view(tile, tile.type, dims, [-strides[0], *strides[1:]], (dims[0] - 1) * strides[0])
