@@ -13,9 +13,9 @@ from torch_atalla.loadable.errors import ExportError
 from ...capture.capture import Captured
 from ...program.layouts import are_numbers, dense_meta
 from ..pass_result import PassResult
+from .batch_norm import fold_batch_norm, split_batch_norm
 from .common_subexpressions import merge_common_subexpressions
 from .dead_code import remove_dead_code
-from .fold_batch_norm import fold_batch_norm
 from .fold_constants import fold_constants
 from .fuse_attention import fuse_attention
 from .fuse_epilogue import fuse_epilogue
@@ -23,7 +23,6 @@ from .fuse_norms import fuse_norms
 from .merge_heads import merge_heads
 from .remove_identities import remove_identities
 from .simplify_masks import narrow_masks, simplify_masks
-from .split_batch_norm import split_batch_norm
 from .split_rotary import split_rotary
 
 

@@ -73,7 +73,7 @@ def plan_mask(
     captured: Captured, masks: list[Mask], like: torch.fx.Node, sizes: tuple[int, ...]
 ) -> tuple[torch.fx.Node | None, bool]:
     """The kernel's mask, if it needs one, and whether it is causal. New nodes stand at the insertion point."""
-    masks = [mask for mask in masks if not _hides_nothing(captured, mask)]
+    masks = [mask for mask in masks if not hides_nothing(captured, mask)]
     if not masks:
         return None, False
     if len(masks) == 1 and is_causal_mask(captured, masks[0], sizes):
@@ -107,7 +107,7 @@ def _addend(captured: Captured, mask: Mask, like: torch.fx.Node) -> torch.fx.Nod
     return new_node(captured, aten.masked_fill.Scalar, (zero, hidden, mask.fill), {}, like, meta)
 
 
-def _hides_nothing(captured: Captured, mask: Mask) -> bool:
+def hides_nothing(captured: Captured, mask: Mask) -> bool:
     """Whether a constant lets all scores pass."""
     known = constant_value(captured, mask.node)
     if known is None:

@@ -21,9 +21,9 @@ import torch
 
 from ...capture.capture import Captured
 from ...program.support import overloads
-from ..pass_result import PassResult
 from .attention_masks import Mask, mask_of, plan_mask
 from .matching import (
+    ATTENTION,
     RESHAPES,
     are_private,
     argument,
@@ -32,6 +32,7 @@ from .matching import (
     is_tensor,
     new_node,
     new_view,
+    node_pass,
     number,
     only_user,
     operands,
@@ -56,16 +57,9 @@ class _Scores:
     sizes: tuple[int, ...] = ()  # [..., l, s], in which the masks are applied
 
 
-def fuse_attention(captured: Captured) -> PassResult:
-    fused = []
-    for node in list(captured.graph.nodes):
-        if node.target is aten._softmax.default and is_static(node) and _fuse(captured, node):
-            fused.append(node.name)
-    return PassResult("fuse_attention", tuple(fused))
-
-
-def _fuse(captured: Captured, softmax: torch.fx.Node) -> bool:
-    if value(softmax).ndim < 2 or softmax.args[1] not in (-1, value(softmax).ndim - 1):
+@node_pass(aten._softmax.default)
+def fuse_attention(captured: Captured, softmax: torch.fx.Node) -> bool:
+    if not is_static(softmax) or value(softmax).ndim < 2 or softmax.args[1] not in (-1, value(softmax).ndim - 1):
         return False
     scores = _scores(captured, argument(softmax))
     if scores is None or not math.isfinite(scores.scale):
@@ -181,7 +175,7 @@ def _replace(captured: Captured, scores: _Scores, context: torch.fx.Node, lead: 
     meta = torch.empty(sizes, dtype=value(context).dtype, device="meta")
     args = (q, k, v, mask, 0.0, causal)
     options = {"scale": scores.scale, "enable_gqa": grouped is not None}
-    attention = new_node(captured, aten.scaled_dot_product_attention.default, args, options, context, meta)
+    attention = new_node(captured, ATTENTION, args, options, context, meta)
     user = only_user(context)
     if user is not None and user.target in RESHAPES and shape(user) == sizes:
         user.replace_all_uses_with(attention)

@@ -13,7 +13,7 @@ import torch
 
 from ...capture.capture import Captured
 from ...lower.recorded import ACTIVATION_KEY
-from ..pass_result import PassResult
+from .matching import node_pass
 
 aten = torch.ops.aten
 
@@ -21,27 +21,17 @@ PRODUCTS = {aten.linear.default, aten.addmm.default, aten.mm.default, aten.bmm.d
 _BY_NAME: dict[Any, str] = {aten.relu.default: "relu", aten.silu.default: "silu"}
 
 
-def fuse_epilogue(captured: Captured) -> PassResult:
-    fused = []
-    for node in list(captured.graph.nodes):
-        activation = _activation(node)
-        if activation is None:
-            continue
-        product = node.args[0]
-        if product.target not in PRODUCTS or len(product.users) != 1 or ACTIVATION_KEY in product.meta:
-            continue
-        if product.meta["val"].dtype != node.meta["val"].dtype or not node.meta["val"].is_floating_point():
-            continue
-        if any(0 in arg.meta["val"].shape for arg in product.all_input_nodes):
-            continue  # eager mode launches no product
-        product.meta[ACTIVATION_KEY] = activation
-        node.replace_all_uses_with(product)
-        captured.graph.erase_node(node)
-        fused.append(node.name)
-    return PassResult("fuse_epilogue", tuple(fused))
-
-
-def _activation(node: torch.fx.Node) -> str | None:
-    if node.target is aten.gelu.default:
-        return "gelu_tanh" if node.kwargs.get("approximate", "none") == "tanh" else "gelu_erf"
-    return _BY_NAME.get(node.target)
+@node_pass(aten.gelu.default, *_BY_NAME)
+def fuse_epilogue(captured: Captured, node: torch.fx.Node) -> bool:
+    product: Any = node.args[0]
+    if product.target not in PRODUCTS or len(product.users) != 1 or ACTIVATION_KEY in product.meta:
+        return False
+    if product.meta["val"].dtype != node.meta["val"].dtype or not node.meta["val"].is_floating_point():
+        return False
+    if any(0 in arg.meta["val"].shape for arg in product.all_input_nodes):
+        return False  # eager mode launches no product
+    gelu = "gelu_tanh" if node.kwargs.get("approximate", "none") == "tanh" else "gelu_erf"
+    product.meta[ACTIVATION_KEY] = _BY_NAME.get(node.target, gelu)
+    node.replace_all_uses_with(product)
+    captured.graph.erase_node(node)
+    return True

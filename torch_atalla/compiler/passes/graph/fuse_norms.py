@@ -17,13 +17,14 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured
-from ..pass_result import PassResult
+from ...program.call_arguments import arguments_of
 from .matching import (
     are_private,
     argument,
     is_floating_cast,
     is_tensor,
     new_node,
+    node_pass,
     number,
     only_user,
     operands,
@@ -44,19 +45,17 @@ class _Norm:
     bias: torch.fx.Node | None = None
 
 
-def fuse_norms(captured: Captured) -> PassResult:
-    fused = []
-    for node in list(captured.graph.nodes):
-        norm = _match(captured, node)
-        if norm is None:
-            continue
-        result = _extend(norm, node)
-        if not are_private(norm.inner, result):
-            continue
-        _skip_cast(norm)
-        _replace(captured, norm, result)
-        fused.append(result.name)
-    return PassResult("fuse_norms", tuple(fused))
+@node_pass(aten.mul.Tensor, aten.div.Tensor)
+def fuse_norms(captured: Captured, node: torch.fx.Node) -> bool | str:
+    norm = _match(captured, node)
+    if norm is None:
+        return False
+    result = _extend(norm, node)
+    if not are_private(norm.inner, result):
+        return False
+    _skip_cast(norm)
+    _replace(captured, norm, result)
+    return result.name
 
 
 def _match(captured: Captured, node: torch.fx.Node) -> _Norm | None:
@@ -65,14 +64,11 @@ def _match(captured: Captured, node: torch.fx.Node) -> _Norm | None:
         return None
     if type(value(node).shape[-1]) is not int:
         return None
-    pairs: list[tuple[Any, Any]] = []
-    if node.target is aten.mul.Tensor:
-        pairs = operands(node)
-    elif node.target is aten.div.Tensor:
-        pairs = [(argument(node), node.args[1])]
+    divides = node.target is aten.div.Tensor
+    pairs: list[tuple[Any, Any]] = [(argument(node), node.args[1])] if divides else operands(node)
     for scaled, factor in pairs:
         inner = [node]
-        variance = _under_root(factor, node.target is aten.div.Tensor, inner)
+        variance = _under_root(factor, divides, inner)
         if not is_tensor(scaled) or variance is None or variance.target is not aten.add.Tensor:
             continue
         inner.append(variance)
@@ -119,9 +115,9 @@ def _of_variance(scaled: Any, term: torch.fx.Node, eps: float, inner: list[torch
     if term.target is operator.getitem and term.args[1] == 0:
         term = argument(term)
         inner.append(term)
-        if not _is_variance(term, aten.var_mean.correction, last):
+        if not _reduces_last(term, aten.var_mean.correction, last):
             return None
-    elif not _is_variance(term, aten.var.correction, last):
+    elif not _reduces_last(term, aten.var.correction, last):
         return None
     source = _centered(scaled, last, inner)
     return _Norm(source, True, eps, inner) if source is not None and source is argument(term) else None
@@ -136,7 +132,7 @@ def _centered(node: torch.fx.Node, last: int, inner: list[torch.fx.Node]) -> tor
         return None
     if mean.target is operator.getitem and mean.args[1] == 1:
         pair: Any = argument(mean)
-        if not _is_variance(pair, aten.var_mean.correction, last) or argument(pair) is not source:
+        if not _reduces_last(pair, aten.var_mean.correction, last) or argument(pair) is not source:
             return None
     elif not _reduces_last(mean, aten.mean.dim, last) or argument(mean) is not source:
         return None
@@ -153,16 +149,13 @@ def _squared(node: Any) -> Any:
 
 
 def _reduces_last(node: torch.fx.Node, op: torch._ops.OpOverload, last: int) -> bool:
-    """A reduction of the last dimension that keeps it, in its input's dtype."""
-    if node.target is not op or node.kwargs.get("dtype") not in (None, value(argument(node)).dtype):
+    """A reduction of the last dimension that keeps it, in its input's dtype; of variances, the one of all elements."""
+    if node.target is not op:
         return False
-    return list(argument(node, 1)) in ([-1], [last]) and node.args[2:] == (True,)
-
-
-def _is_variance(node: torch.fx.Node, op: torch._ops.OpOverload, last: int) -> bool:
-    if node.target is not op or node.kwargs.get("correction") != 0 or node.kwargs.get("keepdim") is not True:
+    given = arguments_of(node)
+    if given.get("dtype") not in (None, value(argument(node)).dtype) or given.get("correction", 0) != 0:
         return False
-    return list(argument(node, 1) or ()) in ([-1], [last])
+    return list(given["dim"] or ()) in ([-1], [last]) and given["keepdim"] is True
 
 
 def _extend(norm: _Norm, node: torch.fx.Node) -> torch.fx.Node:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -13,10 +14,32 @@ from torch.fx.node import map_arg
 from torch_atalla.driver.dtypes import CODES
 
 from ...capture.capture import Captured, Constant
+from ..pass_result import PassResult
 
 aten = torch.ops.aten
+Pass = Callable[..., PassResult]
 
+ATTENTION = aten.scaled_dot_product_attention.default
 RESHAPES = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
+
+
+def node_pass(*targets: Any) -> Callable[[Callable[..., bool | str]], Pass]:
+    """A pass of this name, which visits the nodes that call one of the targets. The function is given the graph, the
+    node and the pass's options. It returns whether it changed the node, or the name of the one that it changed."""
+
+    def decorate(change: Callable[..., bool | str]) -> Pass:
+        @functools.wraps(change)
+        def run(captured: Captured, **options: Any) -> PassResult:
+            changed = []
+            for node in [node for node in captured.graph.nodes if node.target in targets]:
+                found = change(captured, node, **options)
+                if found:
+                    changed.append(node.name if found is True else str(found))
+            return PassResult(change.__name__, tuple(changed))
+
+        return run
+
+    return decorate
 
 
 def value(node: Any) -> torch.Tensor:

@@ -12,34 +12,31 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured
-from ..pass_result import PassResult
+from .matching import ATTENTION, node_pass
 
 aten = torch.ops.aten
 
 
-def merge_heads(captured: Captured) -> PassResult:
-    graph = captured.graph
-    merged = []
-    for node in graph.find_nodes(op="call_function", target=aten.scaled_dot_product_attention.default):
-        if not node.users or not all(_merges_heads(user) for user in node.users):
-            continue
-        value = node.meta["val"]
-        b, h, rows, width = value.shape
-        with graph.inserting_after(node):
-            result = graph.call_function(node.target, node.args, node.kwargs)
-        strided = value.new_empty((b, rows, h, width))
-        result.meta = {**node.meta, "val": strided.transpose(1, 2)}
-        with graph.inserting_after(result):
-            turned = graph.call_function(aten.permute.default, (result, [0, 2, 1, 3]))
-        turned.meta = {**node.meta, "val": strided}
-        for user in list(node.users):
-            for copy in list(user.users):
-                copy.replace_all_uses_with(turned)
-                graph.erase_node(copy)
-            graph.erase_node(user)
-        graph.erase_node(node)
-        merged.append(node.name)
-    return PassResult("merge_heads", tuple(merged))
+@node_pass(ATTENTION)
+def merge_heads(captured: Captured, node: torch.fx.Node) -> bool:
+    if not node.users or not all(_merges_heads(user) for user in node.users):
+        return False
+    graph, value = captured.graph, node.meta["val"]
+    b, h, rows, width = value.shape
+    with graph.inserting_after(node):
+        result = graph.call_function(ATTENTION, node.args, node.kwargs)
+    strided = value.new_empty((b, rows, h, width))
+    result.meta = {**node.meta, "val": strided.transpose(1, 2)}
+    with graph.inserting_after(result):
+        turned = graph.call_function(aten.permute.default, (result, [0, 2, 1, 3]))
+    turned.meta = {**node.meta, "val": strided}
+    for user in list(node.users):
+        for copy in list(user.users):
+            copy.replace_all_uses_with(turned)
+            graph.erase_node(copy)
+        graph.erase_node(user)
+    graph.erase_node(node)
+    return True
 
 
 def _merges_heads(node: torch.fx.Node) -> bool:

@@ -13,7 +13,7 @@ from ...capture.capture import Captured
 from ...program.layouts import layout_of
 from ...program.sizes import lowering_with
 from ...program.support import overloads
-from ..pass_result import PassResult
+from .matching import node_pass
 
 aten = torch.ops.aten
 
@@ -27,22 +27,20 @@ _ASSERTIONS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range_fo
 _CONDITIONS = {aten._assert_scalar.default}
 
 
-def remove_identities(captured: Captured, *, keep_strides: bool = True) -> PassResult:
+@node_pass(*_ASSERTIONS, *_CONDITIONS, *_VIEWS, *_COPIES, aten._to_copy.default)
+def remove_identities(captured: Captured, node: torch.fx.Node, *, keep_strides: bool = True) -> bool:
     """keep_strides: a copy with other strides stays, since the order of dimensions in memory decides about bits. Else
     lowering makes a layout where one is needed."""
-    removed = []
-    for node in list(captured.graph.nodes):
-        if node.target in _ASSERTIONS:
-            removed.append(node.name)
-            captured.graph.erase_node(node)
-        elif node.target in _CONDITIONS and _becomes_guard(captured, node):
-            removed.append(node.name)
-            captured.graph.erase_node(node)
-        elif _is_identity(captured, node, keep_strides):
-            removed.append(node.name)
-            node.replace_all_uses_with(node.args[0])
-            captured.graph.erase_node(node)
-    return PassResult("remove_identities", tuple(removed))
+    if node.target in _ASSERTIONS or node.target in _CONDITIONS:
+        removed = node.target in _ASSERTIONS or _becomes_guard(captured, node)
+    else:
+        removed = _is_identity(captured, node, keep_strides)
+        if removed:
+            source: Any = node.args[0]
+            node.replace_all_uses_with(source)
+    if removed:
+        captured.graph.erase_node(node)
+    return removed
 
 
 def _is_identity(captured: Captured, node: torch.fx.Node, keep_strides: bool) -> bool:

@@ -14,25 +14,32 @@ from typing import Any
 import torch
 
 from ...capture.capture import Captured
+from ...program.call_arguments import arguments_of
 from ...program.layouts import exact_meta
-from ..pass_result import PassResult
-from .matching import argument, computed_meta, is_static, is_tensor, new_node, only_user, operands, shape, value
+from .matching import (
+    argument,
+    computed_meta,
+    is_static,
+    is_tensor,
+    new_node,
+    node_pass,
+    only_user,
+    operands,
+    shape,
+    value,
+)
 
 aten = torch.ops.aten
 
 
-def split_rotary(captured: Captured) -> PassResult:
-    split = []
-    for node in list(captured.graph.nodes):
-        if node.target is not aten.add.Tensor or not is_static(node):
-            continue
-        for first, second in operands(node):
-            found = _rotary(node, first, second)
-            if found is not None:
-                _replace(captured, node, *found)
-                split.append(node.name)
-                break
-    return PassResult("split_rotary", tuple(split))
+@node_pass(aten.add.Tensor)
+def split_rotary(captured: Captured, node: torch.fx.Node) -> bool:
+    for first, second in operands(node) if is_static(node) else ():
+        found = _rotary(node, first, second)
+        if found is not None:
+            _replace(captured, node, *found)
+            return True
+    return False
 
 
 def _rotary(node: torch.fx.Node, first: Any, second: Any) -> tuple[Any, ...] | None:
@@ -78,8 +85,7 @@ def _halves(turned: Any) -> tuple[Any, ...] | None:
 
 def _range(node: torch.fx.Node, last: int, width: int) -> tuple[int, int] | None:
     """Of a slice of the last dimension."""
-    given: list[Any] = [*node.args[1:]]
-    dim, start, end, step = given + [0, None, None, 1][len(given) :]
+    _, dim, start, end, step = arguments_of(node).values()
     if dim not in (-1, last) or step != 1:
         return None
     begin, stop, _ = slice(start, end).indices(width)

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import torch
 
-from torch_atalla.driver.dtypes import from_name
+from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
 from torch_atalla.driver.dtypes import name as dtype_name
 
 from ...program.ir import AnyOperand, Launch, Operand
 from ...program.vector_program import CONVERT, Step, VectorProgram, loop_dtype, step_table
-from .layout import same_elements
+from .layout import same_elements, with_sizes
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -39,6 +42,24 @@ def is_step(launch: Launch) -> bool:
     return compute.is_floating_point or not kind.integers_fault
 
 
+def fits(launch: Launch) -> bool:
+    """Whether a launch of a vector program is within the limits of the kernels."""
+    assert launch.program is not None
+    return launch.program.fits() and len(launch.outputs) + len(launch.inputs) + 1 <= ATALLA_MAX_OPERANDS
+
+
+def viewed_launch(launch: Launch, sizes: tuple[int, ...], but: Operand | None = None) -> Launch | None:
+    """An elementwise launch over operands of other sizes; None where strides do not allow it. but: what is known by
+    its elements, whatever its sizes are."""
+
+    def view(operand):
+        known = not isinstance(operand, Operand) or (but is not None and same_elements(but, operand))
+        return operand if known else with_sizes(operand, sizes)
+
+    outputs, inputs = tuple(map(view, launch.outputs)), tuple(map(view, launch.inputs))
+    return None if None in (*outputs, *inputs) else replace(launch, outputs=outputs, inputs=inputs)
+
+
 class Builder:
     """Collects steps. `rounds`: results in 16-bit types are rounded where a launch would store them."""
 
@@ -61,8 +82,10 @@ class Builder:
         self.registers[value] = dtype
         return value
 
-    def _step(self, kernel: str, sources: tuple, dtype: torch.dtype, result: torch.dtype, launch: Launch | None = None):
-        self.steps.append((kernel, sources, dtype, launch.iparams if launch else (), launch.fparams if launch else ()))
+    def _step(
+        self, kernel: str, sources: tuple, dtype: torch.dtype, result: torch.dtype, of: Launch | Step | None = None
+    ):
+        self.steps.append((kernel, sources, dtype, of.iparams if of else (), of.fparams if of else ()))
         value = ("step", len(self.steps) - 1)
         self.registers[value] = result
         return value
@@ -88,7 +111,22 @@ class Builder:
                     return self.convert(self.stored(value, operand.dtype), dtype)
         return self.add_input(operand, dtype)
 
+    def add_all(self, launches: Iterable[Launch], sizes: tuple[int, ...]) -> list[Operand] | None:
+        """Adds launches over operands of these sizes, and returns what each writes; None where strides do not allow
+        it."""
+        written: list[Operand] = []
+        for launch in launches:
+            viewed = viewed_launch(launch, sizes)
+            if viewed is None:
+                return None
+            self.add(viewed)
+            written += viewed.writes()
+        return written
+
     def add(self, launch: Launch) -> None:
+        if launch.program is not None:
+            self._add_program(launch, launch.program)
+            return
         out = launch.outputs[0]
         assert out is not None
         if "conversion" in launch.contract.traits:
@@ -102,11 +140,21 @@ class Builder:
         else:
             kind, compute = step_table()[launch.kernel], launch.compute_dtype
             loop = loop_dtype(compute)
-            met = [loop if text == "compute" else from_name(text) for text in kind.inputs]
-            sources = tuple(self.source(operand, dtype) for operand, dtype in zip(launch.inputs, met))
-            result = loop if kind.result in ("same", "real") else from_name(kind.result)
-            value = self._step(launch.kernel, sources, compute, result, launch)
+            pairs = zip(launch.inputs, kind.input_dtypes(loop))
+            sources = tuple(self.source(operand, dtype) for operand, dtype in pairs)
+            value = self._step(launch.kernel, sources, compute, kind.result_dtype(loop), launch)
         self.made.append((out, value))
+
+    def add_first_input(self, out: Operand) -> None:
+        """As it is, as one more output."""
+        self.made.append((out, self._step(CONVERT, (("in", 0),), self.dtypes[0], self.dtypes[0])))
+
+    def _add_program(self, launch: Launch, program: VectorProgram) -> None:
+        values = [self.source(operand, dtype) for operand, dtype in zip(launch.inputs, program.inputs, strict=True)]
+        for step in program.steps:
+            sources = tuple(values[source] for source in step.sources)
+            values.append(self._step(step.kernel, sources, step.dtype, step.dtype, step))
+        self.made += zip(launch.writes(), (values[output] for output in program.outputs), strict=True)
 
     def finish_with(self, operand: Operand) -> VectorProgram | None:
         """The program whose output is what would be read of `operand`, rounded to its dtype; None: no step made it."""

@@ -77,11 +77,10 @@ def program_problems(program: VectorProgram) -> list[str]:
             continue
         kind = step_table()[step.kernel]
         loop = loop_dtype(step.dtype)
-        for source, text in zip(step.sources, kind.inputs, strict=True):
-            expected = loop if text == "compute" else getattr(torch, text)
+        for source, expected in zip(step.sources, kind.input_dtypes(loop), strict=True):
             if dtypes[source] != expected:
                 problems.append(f"step {i} ({step}) has v{source} in {dtypes[source]}, expected {expected}")
-        dtypes.append(loop if kind.result in ("same", "real") else getattr(torch, kind.result))
+        dtypes.append(kind.result_dtype(loop))
     for value in program.outputs:
         if not len(program.inputs) <= value < len(dtypes):
             problems.append(f"output v{value} is no step")

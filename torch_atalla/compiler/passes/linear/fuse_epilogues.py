@@ -12,14 +12,12 @@ from math import prod
 
 import torch
 
-from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
-
 from ...program import kernels
 from ...program.ir import AnyOperand, BufferKind, Launch, LinearProgram, Operand
-from ...program.vector_program import CONVERT, MAX_INPUTS, MAX_OUTPUTS, Step, VectorProgram, loop_dtype
+from ...program.vector_program import loop_dtype
 from ..pass_result import PassResult
-from .build import Builder, is_step
-from .layout import Uses, same_elements, with_sizes
+from .build import Builder, fits, is_step, viewed_launch
+from .layout import Uses, with_sizes
 from .rewrite import rewritten
 from .target import FUNCTIONAL, Target
 
@@ -42,15 +40,16 @@ def fuse_epilogues(
         out = inst.outputs[0]
         if out is None or len(inst.outputs) != 1 or not uses.is_private(out.buffer):
             continue
-        reader = _reader(program, uses, i, out, removed)
-        if reader is None or instructions[reader] is not program.instructions[reader]:
+        place = _reader(program, uses, i, out, removed)
+        if place is None or instructions[place] is not program.instructions[place]:
             continue  # nobody, or another product's epilogue already
-        joined = _joined(inst, program.instructions[reader], out, uses, rounds)
+        reader = instructions[place]
+        joined = _joined(inst, reader, out, uses, rounds)
         if joined is None or not target.takes(joined):
             continue
-        instructions[reader] = joined
+        instructions[place] = joined
         removed.add(i)
-        names.append(program.instructions[reader].node)
+        names.append(reader.node)
     return rewritten(program, instructions, removed), PassResult("fuse_epilogues", tuple(names))
 
 
@@ -79,108 +78,61 @@ def _reader(program: LinearProgram, uses: Uses, i: int, out: Operand, removed: s
         return None
     reader = readers[0]
     inst = program.instructions[reader]
-    if program.segments[reader] != program.segments[i] or not isinstance(inst, Launch):
+    if not isinstance(inst, Launch):
         return None
     if not (is_step(inst) or (inst.program is not None and "elementwise" in inst.contract.traits)):
         return None
-    if not uses.see_all_of(program, out, [reader]):
-        return None
-    for operand in program.instructions[i].reads():
-        if any(i < writer <= reader for writer in uses.writers[operand.buffer]):
-            return None
-    return reader
+    return reader if uses.see_all_of(out, [reader]) and uses.may_move(i, reader) else None
 
 
-def _joined(product: Launch, reader: object, out: Operand, uses: Uses, rounds: bool) -> Launch | None:
-    assert isinstance(reader, Launch)
-    steps, operands, outputs = _as_program(reader, rounds)
+def _joined(product: Launch, reader: Launch, out: Operand, uses: Uses, rounds: bool) -> Launch | None:
     sizes = out.sizes
     is_convolution = "convolution" in product.contract.traits
     if is_convolution:
         if rounds and out.dtype.itemsize * 8 <= _HALF_BITS:
             return None  # the steps that round cost more than the launch that is saved
         sizes = (*sizes[:2], prod(sizes[2:]))  # rows are channels, columns are positions
-    viewed: list[Operand | None] = [with_sizes(operand, sizes) for operand in outputs]
-    extras: list[AnyOperand] = []
-    # Input 0 are the sums; others keep their order. Inputs that are the product become the sums, or what is left of
-    # them where the product would have been stored in a narrower type.
-    inputs: list = [loop_dtype(out.dtype)]
-    conversions: list[Step] = []
-    place: dict[int, tuple[str, int]] = {}
-    rounded: int | None = None
-    for k, (operand, dtype) in enumerate(zip(operands, steps.inputs)):
-        if isinstance(operand, Operand) and same_elements(out, operand):
-            if out.dtype.itemsize * 8 > _HALF_BITS or not rounds:
-                if dtype == inputs[0]:
-                    place[k] = ("in", 0)
-                    continue
-                conversions.append(Step(CONVERT, (0,), dtype))
-            else:
-                if rounded is None:
-                    conversions.append(Step(CONVERT, (0,), out.dtype))
-                    rounded = len(conversions) - 1
-                conversions.append(Step(CONVERT, (-1 - rounded,), dtype))
-            place[k] = ("step", len(conversions) - 1)
-            continue
-        if isinstance(operand, Operand):
-            operand = with_sizes(operand, sizes)
-        if operand is None:
-            return None
-        place[k] = ("in", len(inputs))
-        inputs.append(dtype)
-        extras.append(operand)
+    viewed, whole = viewed_launch(reader, sizes, but=out), with_sizes(out, sizes)
+    if viewed is None:
+        return None
+    builder = Builder(rounds)
+    builder.made.append((out, builder.add_input(out, loop_dtype(out.dtype))))  # the sums
+    builder.add(viewed)
+    outputs, extras = list(viewed.writes()), builder.operands[1:]
     written = {operand.buffer for operand in outputs}
     if any(isinstance(operand, Operand) and operand.buffer in written for operand in (*product.inputs, *extras)):
         return None  # another part of the product may still read what one part overwrites
     if out.dtype == torch.int32 and any(_lies_in_dram(operand, uses) for operand in extras):
         return None  # the core would wait for its tiles; the long program by itself hides them
-    first = len(inputs)
-
-    def number(value: int) -> int:
-        if value >= len(steps.inputs):
-            return value - len(steps.inputs) + first + len(conversions)
-        kind, k = place[value]
-        return k if kind == "in" else first + k
-
-    all_steps = [
-        replace(step, sources=tuple(source if source >= 0 else first - 1 - source for source in step.sources))
-        for step in conversions
-    ]
-    all_steps += [replace(step, sources=tuple(map(number, step.sources))) for step in steps.steps]
-    results = [number(value) for value in steps.outputs]
-    if any(reader_index for reader_index in uses.readers[out.buffer][1:]):
-        # Others read the product itself: it is one more output.
-        all_steps.append(Step(CONVERT, (0,), loop_dtype(out.dtype)))
-        results.append(first + len(all_steps) - 1)
-        viewed.append(with_sizes(out, sizes))
-    if any(operand is None for operand in viewed):
-        return None
-    program = VectorProgram(tuple(inputs), tuple(all_steps), tuple(results))
+    if len(uses.readers[out.buffer]) > 1:  # others read the product itself: it is one more output
+        if whole is None:
+            return None
+        builder.add_first_input(whole)
+        outputs.append(whole)
+    program = builder.finish(outputs)
     if is_convolution:
-        assert viewed[0] is not None
-        viewed[0] = with_sizes(viewed[0], out.sizes)
+        first = with_sizes(outputs[0], out.sizes)
+        assert first is not None
+        outputs[0] = first
     kernel = _fused_kernel(product)
     fused = kernels.contract(kernel)
     before = len(fused.inputs)
     if any(operand is not None for operand in product.inputs[before:]):
         return None  # the kernel with a program does not take it
-    if not program.fits() or len(inputs) > MAX_INPUTS or len(results) > MAX_OUTPUTS:
-        return None
-    if len(results) + before + len(extras) + 1 > ATALLA_MAX_OPERANDS:
-        return None
     given = {name: product.parameter(name) for name in product.contract.parameters if name in fused.parameters}
     if fused.program_if is not None:
         given[fused.program_if] = True
-    return replace(
+    joined = replace(
         product,
         kernel=kernel,
-        outputs=tuple(viewed),
+        outputs=tuple(outputs),
         inputs=(*product.inputs[:before], *[None] * (before - len(product.inputs)), *extras),
         node=reader.node,
         program=program,
         fused=reader.computes_with(product),
         parts=(product, reader),
-    ).with_parameters(**given)
+    )
+    return joined.with_parameters(**given) if fits(joined) else None
 
 
 def _lies_in_dram(operand: AnyOperand, uses: Uses) -> bool:
@@ -188,12 +140,3 @@ def _lies_in_dram(operand: AnyOperand, uses: Uses) -> bool:
     if not isinstance(operand, Operand) or uses.buffers[operand.buffer].kind is BufferKind.TEMPORARY:
         return False
     return all(stride != 0 for size, stride in zip(operand.sizes, operand.strides) if size != 1)
-
-
-def _as_program(launch: Launch, rounds: bool) -> tuple[VectorProgram, list[AnyOperand], list[Operand]]:
-    outputs = list(launch.writes())
-    if launch.program is not None:
-        return launch.program, list(launch.inputs), outputs
-    builder = Builder(rounds)
-    builder.add(launch)
-    return builder.finish(outputs), builder.operands, outputs

@@ -7,15 +7,10 @@ and nobody writes a member's input in between. What only members read is never s
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
-
 from ...program.ir import Launch, LinearProgram, Operand
-from ...program.vector_program import MAX_INPUTS, MAX_OUTPUTS, MAX_STEPS
 from ..pass_result import PassResult
-from .build import Builder, is_step
-from .layout import Uses, same_elements, with_sizes
+from .build import Builder, fits, is_step
+from .layout import Uses, same_elements
 from .rewrite import rewritten
 from .target import FUNCTIONAL, Target
 
@@ -75,8 +70,6 @@ class _Fusion:
 
     def _is_legal(self, group: list[int]) -> bool:
         program, uses, last, members = self.program, self.uses, group[-1], set(group)
-        if len({program.segments[i] for i in group}) > 1:
-            return False
         for i in group[:-1]:
             inst = program.instructions[i]
             out = inst.writes()[0].buffer
@@ -84,60 +77,33 @@ class _Fusion:
                 return False
             if any(reader < last and reader not in members for reader in uses.readers[out]):
                 return False
-            if not uses.see_all_of(program, inst.writes()[0], members.intersection(uses.readers[out])):
+            if not uses.see_all_of(inst.writes()[0], members.intersection(uses.readers[out])):
                 return False
-            for operand in inst.reads():
-                if any(i < writer <= last and writer not in members for writer in uses.writers[operand.buffer]):
-                    return False
+            if not uses.may_move(i, last, members):
+                return False
         return True
 
     def launch(self, group: list[int]) -> Launch | None:
         """The group as one launch; None when it does not fit the kernel."""
-        if len(group) > MAX_STEPS:
-            return None
         launches = [inst for i in group if isinstance(inst := self.program.instructions[i], Launch)]
-        sizes = launches[-1].writes()[0].sizes
-        builder = Builder(self.rounds)
-        outputs: list[Operand] = []
-        for inst in launches:
-            viewed = viewed_launch(inst, sizes)
-            if viewed is None:
-                return None
-            builder.add(viewed)
-            out = viewed.writes()[0]
-            if not self._is_internal(out.buffer, set(group)):
-                outputs.append(out)
-        if len(builder.operands) > MAX_INPUTS or not 1 <= len(outputs) <= MAX_OUTPUTS:
+        last, builder = launches[-1], Builder(self.rounds)
+        written = builder.add_all(launches, last.writes()[0].sizes)
+        if written is None:
             return None
-        if len(outputs) + len(builder.operands) + 1 > ATALLA_MAX_OPERANDS:
+        outputs = [out for out in written if not self._is_internal(out.buffer, set(group))]
+        if not outputs:
             return None
-        program = builder.finish(outputs)
-        if not program.fits():
-            return None
-        last = launches[-1]
         joined = Launch(
             "fused",
             tuple(outputs),
             tuple(builder.operands),
             outputs[0].dtype,
             node=last.node,
-            program=program,
+            program=builder.finish(outputs),
             fused=last.computes_with(*launches),
             parts=tuple(launches),
         )
-        return joined if self.target.takes(joined) else None
+        return joined if fits(joined) and self.target.takes(joined) else None
 
     def _is_internal(self, buffer: int, members: set[int]) -> bool:
         return self.uses.is_private(buffer) and all(reader in members for reader in self.uses.readers[buffer])
-
-
-def viewed_launch(launch: Launch, sizes: tuple[int, ...]) -> Launch | None:
-    """An elementwise launch over operands of other sizes; None where strides do not allow it."""
-
-    def view(operand):
-        return with_sizes(operand, sizes) if isinstance(operand, Operand) else operand
-
-    outputs, inputs = tuple(map(view, launch.outputs)), tuple(map(view, launch.inputs))
-    if outputs[0] is None or any(new is None for new in inputs):
-        return None
-    return replace(launch, outputs=outputs, inputs=inputs)

@@ -10,14 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from torch_atalla.driver.c_abi import ATALLA_MAX_OPERANDS
-
 from ...program import kernels
 from ...program.ir import Launch, LinearProgram, Operand, contiguous_strides
-from ...program.vector_program import MAX_INPUTS, MAX_STEPS
 from ..pass_result import PassResult
-from .build import Builder, is_step
-from .fuse_pointwise import viewed_launch
+from .build import Builder, fits, is_step
 from .layout import Uses, is_static, merged
 from .rewrite import rewritten
 
@@ -115,18 +111,11 @@ class _Group:
                 if not isinstance(inst, Launch) or not is_step(inst):
                     continue
                 readers = uses.readers[operand.buffer]
-                if not inside.issuperset(readers) or not uses.see_all_of(program, inst.writes()[0], readers):
+                if not inside.issuperset(readers) or not uses.see_all_of(inst.writes()[0], readers):
                     continue
-                if self._may_move(writers[0]):
+                if uses.may_move(writers[0], self.last):
                     found.add(writers[0])
         return found
-
-    def _may_move(self, i: int) -> bool:
-        """Whether instruction i may run where the reduction stands."""
-        if self.program.segments[i] != self.program.segments[self.last]:
-            return False
-        reads = self.program.instructions[i].reads()
-        return not any(i < writer <= self.last for operand in reads for writer in self.uses.writers[operand.buffer])
 
     def launch(self) -> Launch | None:
         """The group as one launch; None when it does not fit the kernel."""
@@ -134,22 +123,12 @@ class _Group:
         assert isinstance(reduction, Launch)
         source = reduction.inputs[0]
         assert isinstance(source, Operand)
-        if not 1 <= len(self.members) <= MAX_STEPS:
-            return None
         builder = Builder(self.rounds)
-        joined: list[Launch] = []
-        for i in sorted(self.members):
-            inst = self.program.instructions[i]
-            assert isinstance(inst, Launch)
-            joined.append(inst)
-            viewed = viewed_launch(inst, source.sizes)
-            if viewed is None:
-                return None
-            builder.add(viewed)
-        program = builder.finish_with(source)
-        if program is None or not program.fits() or len(builder.operands) > MAX_INPUTS:
+        joined = [inst for i in sorted(self.members) if isinstance(inst := self.program.instructions[i], Launch)]
+        if builder.add_all(joined, source.sizes) is None:
             return None
-        if len(builder.operands) + 2 > ATALLA_MAX_OPERANDS or not any(isinstance(x, Operand) for x in builder.operands):
+        program = builder.finish_with(source)
+        if program is None or not any(isinstance(x, Operand) for x in builder.operands):
             return None
         given = {"reduced": reduction.parameter("reduced"), "reduction": _reduction(reduction)}
         inputs, dtype = tuple(builder.operands), reduction.compute_dtype
@@ -157,4 +136,4 @@ class _Group:
         fused = Launch(
             "reduce_fused", reduction.outputs, inputs, dtype, node=reduction.node, program=program, fused=nodes
         )
-        return fused.with_parameters(**given)
+        return fused.with_parameters(**given) if fits(fused) else None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -77,6 +77,7 @@ class Uses:
     """Which instructions read and write each buffer, in order."""
 
     def __init__(self, program: LinearProgram):
+        self.program = program
         self.buffers: list[Buffer] = program.buffers
         self.readers: dict[int, list[int]] = defaultdict(list)
         self.writers: dict[int, list[int]] = defaultdict(list)
@@ -92,12 +93,20 @@ class Uses:
         """A temporary that one instruction writes: nobody outside of the program sees it."""
         return self.buffers[buffer].kind is BufferKind.TEMPORARY and len(self.writers[buffer]) == 1
 
-    def see_all_of(self, program: LinearProgram, out: Operand, readers: Iterable[int]) -> bool:
+    def may_move(self, i: int, to: int, members: Collection[int] = ()) -> bool:
+        """Whether instruction i may run where a later one stands: in one segment, and if no instruction in between
+        writes what it reads. members: those that move with it."""
+        if self.program.segments[i] != self.program.segments[to]:
+            return False
+        writers = (writer for x in self.program.instructions[i].reads() for writer in self.writers[x.buffer])
+        return not any(i < writer <= to and writer not in members for writer in writers)
+
+    def see_all_of(self, out: Operand, readers: Iterable[int]) -> bool:
         """Whether each read of the buffer by these instructions sees the elements of `out` in their order: only then
         may a joined launch hand them on as values. A slice of them has to be read from memory."""
         return all(
             same_elements(out, operand)
             for reader in readers
-            for operand in program.instructions[reader].reads()
+            for operand in self.program.instructions[reader].reads()
             if operand.buffer == out.buffer
         )

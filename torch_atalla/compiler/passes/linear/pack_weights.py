@@ -18,7 +18,7 @@ from torch_atalla.loadable.packed import PANEL, pack
 from ...program.ir import Buffer, BufferKind, Instruction, Launch, LinearProgram, Operand
 from ...program.sizes import Symbols
 from ..pass_result import PassResult
-from .layout import is_static
+from .layout import Uses, is_static
 from .packed_convolution import convolution_weight, packed_convolution
 from .rewrite import remove_unused_buffers
 
@@ -39,19 +39,12 @@ def pack_weights(
     def enough(rows: int) -> bool:
         return (rows if symbols is None else symbols.least(rows)) >= few
 
-    uses: dict[int, list[int]] = {}
-    for i, inst in enumerate(program.instructions):
-        for operand in (*inst.reads(), *inst.writes()):
-            if program.buffers[operand.buffer].kind is BufferKind.CONSTANT and i not in uses.setdefault(
-                operand.buffer, []
-            ):
-                uses[operand.buffer].append(i)
     returned = {port.operand.buffer for port in program.outputs}
     buffers, instructions = list(program.buffers), list(program.instructions)
     replaced: dict[int, list[Instruction]] = {}  # by more than one
     packed = []
-    for buffer, users in uses.items():
-        if buffer in returned:
+    for buffer, users in Uses(program).readers.items():
+        if program.buffers[buffer].kind is not BufferKind.CONSTANT or buffer in returned:
             continue
         seen = {_weight(instructions[i], buffer, enough) for i in users}
         weight = seen.pop()

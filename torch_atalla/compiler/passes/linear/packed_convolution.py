@@ -8,7 +8,8 @@ from math import prod
 
 import torch
 
-from ...program.ir import Launch, Operand
+from ...program.ir import Launch, Operand, contiguous_strides
+from ...program.layouts import same_layout
 from .layout import contiguous_positions, is_static
 
 _MOST_ELEMENTS = 1 << 27  # of an image with its padding; the kernel's limit is 2^28
@@ -37,8 +38,7 @@ def convolution_weight(launch: Launch, buffer: int) -> Operand | None:
     ]
     if launch.parameter("groups") != 1 or strides[-1] > _MOST_PHASES or image.sizes[1] * prod(extents) > _MOST_ELEMENTS:
         return None
-    expected = tuple(prod(weight.sizes[d + 1 :]) for d in range(len(weight.sizes)))
-    if any(s != e for size, s, e in zip(weight.sizes, weight.strides, expected) if size > 1):
+    if not same_layout(weight.sizes, weight.strides, contiguous_strides(weight.sizes)):
         return None
     if not contiguous_positions(out):
         return None
@@ -51,6 +51,5 @@ def packed_convolution(launch: Launch, packed: Operand) -> Launch:
     image, weight, *bias = launch.inputs
     assert isinstance(weight, Operand)
     sizes = (packed.sizes[0], *weight.sizes[1:], packed.sizes[2])
-    strides = tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
-    seen = replace(packed, sizes=sizes, strides=strides)
+    seen = replace(packed, sizes=sizes, strides=contiguous_strides(sizes))
     return replace(launch, kernel=launch.contract.variants["packed"], inputs=(image, seen, *bias, None)[:3])

@@ -11,13 +11,15 @@ from dataclasses import replace
 
 from ...program.ir import KEPT, BufferKind, Instruction, Launch, LinearProgram, Operand
 from ..pass_result import PassResult
+from .layout import Uses
 from .rewrite import renumbered, rewritten
 
 
 def update_states_in_place(program: LinearProgram) -> tuple[LinearProgram, PassResult]:
     removed: list[str] = []
     while True:
-        found = next(filter(None, (_update(program, i) for i in range(len(program.instructions)))), None)
+        uses = Uses(program)
+        found = next(filter(None, (_update(program, uses, i) for i in range(len(program.instructions)))), None)
         if found is None:
             return program, PassResult("update_states_in_place", tuple(removed))
         first, last, drop_first = found
@@ -28,7 +30,7 @@ def update_states_in_place(program: LinearProgram) -> tuple[LinearProgram, PassR
         program = _renamed(program, old, new, dropped)
 
 
-def _update(program: LinearProgram, last: int) -> tuple[int, int, bool] | None:
+def _update(program: LinearProgram, uses: Uses, last: int) -> tuple[int, int, bool] | None:
     """(first write of the new value, its copy over the state, whether the first write is a copy of the state)."""
     inst = program.instructions[last]
     if not _is_whole_copy(program, inst):
@@ -38,15 +40,12 @@ def _update(program: LinearProgram, last: int) -> tuple[int, int, bool] | None:
         return None
     if program.buffers[temporary.buffer].kind is not BufferKind.TEMPORARY:
         return None
-    writers = [i for i, other in enumerate(program.instructions) if _touches(other.writes(), temporary.buffer)]
+    writers = uses.writers[temporary.buffer]
     if not writers or writers[0] >= last or writers[-1] > last:
         return None
+    if any(writers[0] < i != last for i in (*uses.readers[state.buffer], *uses.writers[state.buffer])):
+        return None
     first = program.instructions[writers[0]]
-    between = program.instructions[writers[0] + 1 : last]
-    if any(_touches((*other.reads(), *other.writes()), state.buffer) for other in between):
-        return None
-    if any(_touches((*other.reads(), *other.writes()), state.buffer) for other in program.instructions[last + 1 :]):
-        return None
     if _is_whole_copy(program, first) and first.reads()[0] == state and first.writes()[0] == temporary:
         return writers[0], last, True
     if _touches(first.writes(), state.buffer):
