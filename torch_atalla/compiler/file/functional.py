@@ -37,7 +37,7 @@ from ..targets.functional.pipeline import Compiled, compile_program
 from .contents import GoldenRecord
 from .emit import emit
 from .golden import make_golden
-from .report import make_report, merge_reports
+from .report import make_report
 
 Source = torch.export.ExportedProgram | torch.nn.Module
 
@@ -166,8 +166,8 @@ def file_builder(
     methods: dict[str, Compiled],
     options: Options,
 ) -> FileBuilder:
-    reports = {name: make_report(compiled, path=os.fspath(path)) for name, compiled in methods.items()}
-    return FileBuilder(os.fspath(path), exported, methods, options, merge_reports(reports, methods))
+    report = make_report(methods, path=os.fspath(path))
+    return FileBuilder(os.fspath(path), exported, methods, options, report)
 
 
 def resolve_kernels(compiled: Compiled) -> dict[str, int]:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report of a compiled program, and of a file with several."""
+"""The report of a compiled program, or of a file with several."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import torch
 
@@ -19,76 +18,50 @@ from ..targets.functional.pipeline import Compiled
 from .flops import node_flops
 
 
-def _not_pure(instructions: Iterable[Launch | HostCall]) -> list[str]:
-    """Operators of host calls that a load refuses unless it is told to allow them."""
-    calls = [Segment(inst.program) for inst in instructions if isinstance(inst, HostCall)]
-    return sorted({name for call in calls for name in call.refused})
-
-
-def make_report(compiled: Compiled, *, path: str = "") -> LoadableReport:
-    """Everything but what only the file and the device know: file_bytes and estimate_cycles."""
-    program, plan = compiled.program, compiled.plan
-    launches = [inst for inst in program.instructions if isinstance(inst, Launch)]
-    constants = [buffer for buffer in program.buffers if buffer.kind is BufferKind.CONSTANT]
-    report = LoadableReport(
-        model=compiled.captured.model,
-        path=path,
-        unsupported=list(compiled.partition.unsupported),
-        passes={result.name: len(result.nodes) for result in compiled.passes},
-        kernels=dict(sorted(Counter(launch.kernel for launch in launches).items())),
-        launches=len(launches),
-        host_calls=sum(isinstance(inst, HostCall) for inst in program.instructions),
-        operators=_not_pure(program.instructions),
-        weights=len(constants),
-        weight_bytes=sum(buffer.nbytes for buffer in constants),
-        arena_bytes=plan.arena_bytes,
-        arena_lower_bound=plan.lower_bound,
-        arena_without_reuse=plan.unplanned_bytes,
-        host_bytes=max((_host_bytes(inst) for inst in program.instructions if isinstance(inst, HostCall)), default=0),
-        cores=max(compiled.cores, default=1),
-    )
-    rows: list[OpCoverage] = []
-    for number, segment in enumerate(compiled.partition.segments):
-        computing = [node for node in segment.nodes if computes(node)]
-        flops = sum(node_flops(node) for node in computing)
-        report.ops += len(computing)
-        report.flops += flops
-        rows += [_row(node, segment.native) for node in computing]
-        if segment.native:
-            report.native_ops += len(computing)
-            report.native_flops += flops
-        name, count = segment_name(number, segment.native), program.segments.count(number)
-        report.segments.append(SegmentReport(name, segment.native, len(segment.nodes), count))
-    report.by_op = _added(rows)
-    return report
-
-
-def merge_reports(reports: Mapping[str, LoadableReport], methods: Mapping[str, Compiled]) -> LoadableReport:
-    """The report of a file with these methods: work added up, weights and states that they share counted once."""
-    (first, *_), names = reports.values(), list(reports)
-    merged = replace(first, methods=names)
-    for report in list(reports.values())[1:]:
-        added = ("ops", "native_ops", "flops", "native_flops", "launches", "host_calls", "segments", "unsupported")
-        for name in added:
-            setattr(merged, name, getattr(merged, name) + getattr(report, name))
-        merged.operators = sorted({*merged.operators, *report.operators})
-        merged.by_op = _added(merged.by_op, report.by_op)
-        merged.passes = dict(Counter(merged.passes) + Counter(report.passes))
-        merged.kernels = dict(sorted((Counter(merged.kernels) + Counter(report.kernels)).items()))
-        of_arena = ("arena_bytes", "arena_lower_bound", "arena_without_reuse")
-        for name in (*of_arena, "host_bytes", "cores"):
-            setattr(merged, name, max(getattr(merged, name), getattr(report, name)))
-    buffers = [buffer for compiled in methods.values() for buffer in compiled.program.buffers]
+def make_report(methods: Mapping[str, Compiled] | Compiled, *, path: str = "") -> LoadableReport:
+    """Of the methods of a file, or of one program: everything but what only the file and the device know, file_bytes
+    and estimate_cycles. Work is added up; weights and states that methods share count once."""
+    names, several = (list(methods), list(methods.values())) if isinstance(methods, Mapping) else ([], [methods])
+    instructions = [inst for compiled in several for inst in compiled.program.instructions]
+    launches = [inst for inst in instructions if isinstance(inst, Launch)]
+    calls = [inst for inst in instructions if isinstance(inst, HostCall)]
+    buffers = [buffer for compiled in several for buffer in compiled.program.buffers]
     stored = {
         (buffer.tensor.data_ptr() or buffer.name, buffer.nbytes): int(buffer.nbytes)
         for buffer in buffers
         if buffer.kind is BufferKind.CONSTANT and buffer.tensor is not None
     }
     mutable = {buffer.name: int(buffer.nbytes) for buffer in buffers if buffer.kind is BufferKind.STATE}
-    if len(methods) > 1:
-        merged.weights, merged.weight_bytes = len(stored), sum(stored.values())
-    merged.states, merged.state_bytes = len(mutable), sum(mutable.values())
-    return merged
+    passes = [{result.name: len(result.nodes) for result in compiled.passes} for compiled in several]
+    report = LoadableReport(
+        model=several[0].captured.model,
+        path=path,
+        methods=names,
+        unsupported=[op for compiled in several for op in compiled.partition.unsupported],
+        passes=passes[0] if len(passes) == 1 else dict(sum(map(Counter, passes), Counter[str]())),
+        kernels=dict(sorted(Counter(launch.kernel for launch in launches).items())),
+        launches=len(launches),
+        host_calls=len(calls),
+        operators=sorted({name for call in calls for name in Segment(call.program).refused}),
+        weights=len(stored),
+        weight_bytes=sum(stored.values()),
+        states=len(mutable),
+        state_bytes=sum(mutable.values()),
+        arena_bytes=max(compiled.plan.arena_bytes for compiled in several),
+        arena_lower_bound=max(compiled.plan.lower_bound for compiled in several),
+        arena_without_reuse=max(compiled.plan.unplanned_bytes for compiled in several),
+        host_bytes=max(map(_host_bytes, calls), default=0),
+        cores=max((cores for compiled in several for cores in compiled.cores), default=1),
+    )
+    rows: list[OpCoverage] = []
+    for compiled in several:
+        for number, segment in enumerate(compiled.partition.segments):
+            rows += [_row(node, segment.native) for node in segment.nodes if computes(node)]
+            name, count = segment_name(number, segment.native), compiled.program.segments.count(number)
+            report.segments.append(SegmentReport(name, segment.native, len(segment.nodes), count))
+    report.by_op = _added(rows)
+    report.ops, report.native_ops, report.flops, report.native_flops = _sums(rows)
+    return report
 
 
 def _row(node: torch.fx.Node, native: bool) -> OpCoverage:
@@ -96,13 +69,20 @@ def _row(node: torch.fx.Node, native: bool) -> OpCoverage:
     return OpCoverage(qualified_name(node.target), 1, int(native), flops, flops if native else 0)
 
 
-def _added(*several: list[OpCoverage]) -> list[OpCoverage]:
+def _sums(rows: Iterable[OpCoverage]) -> tuple[int, ...]:
+    """Nodes, native ones, and their operations."""
+    counts = ((row.nodes, row.native, row.flops, row.native_flops) for row in rows)
+    return tuple(map(sum, zip((0,) * 4, *counts)))
+
+
+def _added(rows: Iterable[OpCoverage]) -> list[OpCoverage]:
     """One row an op."""
-    sums: dict[str, tuple[int, ...]] = {}
-    for row in (row for rows in several for row in rows):
-        counts = (row.nodes, row.native, row.flops, row.native_flops)
-        sums[row.op] = tuple(map(sum, zip(sums.get(row.op, (0,) * 4), counts)))
-    return sorted((OpCoverage(op, *counts) for op, counts in sums.items()), key=lambda row: (-row.flops, row.op))
+    by_op: dict[str, list[OpCoverage]] = {}
+    for row in rows:
+        by_op.setdefault(row.op, []).append(row)
+    return sorted(
+        (OpCoverage(op, *_sums(several)) for op, several in by_op.items()), key=lambda row: (-row.flops, row.op)
+    )
 
 
 def _host_bytes(call: HostCall) -> int:
