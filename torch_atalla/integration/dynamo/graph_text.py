@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import sympy
@@ -15,6 +16,8 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
+
+from torch_atalla.compiler.program.sizes import is_symbolic
 
 from .size_guards import SizeFacts
 
@@ -32,10 +35,7 @@ def graph_text(graph_module: torch.fx.GraphModule) -> str:
     lines = [str(graph), *(f"{node.name}: {_value_text(node.meta.get('val'))}" for node in graph.nodes)]
     lines.append(f"inputs that share memory: {_aliasing(graph)}")
     for node in graph.find_nodes(op="get_attr"):
-        held: Any = graph_module
-        for part in str(node.target).split("."):
-            held = getattr(held, part)
-        lines.append(f"{node.name}: {_constant_text(held)}")
+        lines.append(f"{node.name}: {_constant_text(attrgetter(str(node.target))(graph_module))}")
     return "\n".join(lines)
 
 
@@ -52,7 +52,7 @@ def _numbers(graph: torch.fx.Graph) -> Iterator[Any]:
     for node in graph.nodes:
         for leaf in tree_leaves(node.meta.get("val")):
             numbers = _layout(leaf) if isinstance(leaf, torch.Tensor) else (leaf,)
-            yield from (n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool)))
+            yield from filter(is_symbolic, numbers)
 
 
 def _layout(value: torch.Tensor) -> tuple[Any, ...]:

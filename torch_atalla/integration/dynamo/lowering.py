@@ -7,6 +7,7 @@ import copy
 import logging
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,17 @@ from .debug import NAME, DebugFolder, log_compiled, write_region
 from .flex_attention import decompose_flex_attention
 from .graph_text import NoKey, graph_text, size_facts
 from .options import CompileOptions
-from .regions import Node, Region, Split, has_lazy_bits, is_scalar_elsewhere, is_view_node, reason_for, split
+from .regions import (
+    Node,
+    Region,
+    Split,
+    has_lazy_bits,
+    is_scalar_elsewhere,
+    is_view_node,
+    reason_for,
+    split,
+    tensors_of,
+)
 from .size_guards import Conditions, InvalidCondition, SizeFacts
 
 log = logging.getLogger(NAME)
@@ -64,11 +75,8 @@ def warn_once(line: str) -> None:
 
 def device_of(graph: torch.fx.Graph) -> torch.device | None:
     """Return the first atalla device among the graph's tensors, or None."""
-    for node in graph.nodes:
-        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(leaf, torch.Tensor) and leaf.device.type == "atalla":
-                return leaf.device
-    return None
+    devices = (tensor.device for node in graph.nodes for tensor in tensors_of(node))
+    return next((device for device in devices if device.type == "atalla"), None)
 
 
 def _boxed(graph_module: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
@@ -79,21 +87,15 @@ def _boxed(graph_module: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
     return function
 
 
+@dataclass
 class _Lowering:
     """Lowering of one graph."""
 
-    def __init__(
-        self,
-        graph_module: torch.fx.GraphModule,
-        device: torch.device,
-        options: CompileOptions,
-        debug: DebugFolder,
-    ):
-        self.source = graph_module
-        self.device = device
-        self.options = options
-        self.debug = debug
-        self.eager: dict[Node, str] = {}  # node -> why it runs eagerly
+    source: torch.fx.GraphModule
+    device: torch.device
+    options: CompileOptions
+    debug: DebugFolder
+    eager: dict[Node, str] = field(default_factory=dict)  # node -> why it runs eagerly
 
     def run(self) -> torch.fx.GraphModule:
         updates = self.take_updates()
@@ -234,18 +236,16 @@ def _same_type(place: Node, value: Node) -> bool:
     return not has_lazy_bits(a) and a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
 
 
+@dataclass
 class _Host:
     """Builder of the graph that calls regions and runs the other nodes."""
 
-    def __init__(
-        self, source: torch.fx.GraphModule, device: torch.device, parts: Split, compiled: Sequence[CompiledRegion]
-    ):
-        self.source = source
-        self.device = device
-        self.parts = parts
-        self.compiled = compiled
-        self.graph = torch.fx.Graph()
-        self.copies: dict[Node, Node] = {}
+    source: torch.fx.GraphModule
+    device: torch.device
+    parts: Split
+    compiled: Sequence[CompiledRegion]
+    graph: torch.fx.Graph = field(default_factory=torch.fx.Graph)
+    copies: dict[Node, Node] = field(default_factory=dict)
 
     def build(self) -> torch.fx.GraphModule:
         for node in self.source.graph.find_nodes(op="placeholder"):

@@ -8,7 +8,7 @@ inputs and of results of regions: such views need no launch and must share memor
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -17,6 +17,7 @@ import torch
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
 from torch_atalla.compiler.linearize.partition import segments_of
 from torch_atalla.compiler.lower.views import STORAGE_VIEWS, is_view
+from torch_atalla.compiler.program.sizes import is_symbolic
 from torch_atalla.driver.dtypes import CODES
 
 aten = torch.ops.aten
@@ -143,7 +144,8 @@ def is_free(node: Node) -> bool:
 
 
 def _is_size(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
+    value = node.meta.get("val")
+    return is_symbolic(value) or isinstance(value, (int, float))
 
 
 def has_lazy_bits(value: Any) -> TypeGuard[torch.Tensor]:
@@ -178,25 +180,19 @@ def reason_for(node: Node, device: torch.device) -> str | None:
         return "reads the memory behind an argument, whose storage offset differs from call to call"
     if node.target in STORAGE_VIEWS and any(has_lazy_bits(arg.meta.get("val")) for arg in node.all_input_nodes):
         return "reads the memory behind a tensor with lazy bits, which a region gets as a copy"
-    for tensor in _tensors([node]):
-        if tensor.device != device:
-            return f"gives a tensor on {tensor.device}"
-        if tensor.dtype not in CODES:
-            return f"gives a tensor of {tensor.dtype}, which programs cannot hold"
-    for arg in node.all_input_nodes:
-        if arg.op != "get_attr" and not is_scalar_elsewhere(arg):
-            for tensor in _tensors([arg]):
-                if tensor.device != device:
-                    return f"reads a tensor on {tensor.device}"
-                if tensor.dtype not in CODES:
-                    return f"reads a tensor of {tensor.dtype}, which programs cannot hold"
-    if not list(_tensors([node])):
+    read = (arg for arg in node.all_input_nodes if arg.op != "get_attr" and not is_scalar_elsewhere(arg))
+    for what, value in (("gives", node), *(("reads", arg) for arg in read)):
+        for tensor in tensors_of(value):
+            if tensor.device != device:
+                return f"{what} a tensor on {tensor.device}"
+            if tensor.dtype not in CODES:
+                return f"{what} a tensor of {tensor.dtype}, which programs cannot hold"
+    if not tensors_of(node):
         return "gives no tensor"
     return None
 
 
-def _tensors(nodes: Iterable[Node]) -> Iterable[torch.Tensor]:
-    for node in nodes:
-        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(leaf, torch.Tensor):
-                yield leaf
+def tensors_of(node: Node) -> list[torch.Tensor]:
+    """Return the tensors of a node's value."""
+    leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

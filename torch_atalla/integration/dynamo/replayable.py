@@ -11,7 +11,7 @@ import torch
 from torch_atalla.compiler.capture.triton_kernels import triton_kernel
 from torch_atalla.compiler.lower.views import STORAGE_VIEWS
 
-from .regions import Node, is_free, may_be_input
+from .regions import Node, is_free, may_be_input, tensors_of
 
 # Operators of other libraries may compute on the host, and their work would then run at the capture only.
 _NAMESPACES = ("aten", "prims", "atalla")
@@ -33,14 +33,14 @@ def can_replay(graph_module: torch.fx.GraphModule, device: torch.device | None) 
         reason = _refusal(node, device)
         if reason is not None:
             return reason
-        launches |= node.op == "call_function" and not is_free(node) and any(t.numel() for t in _tensors(node))
+        launches |= node.op == "call_function" and not is_free(node) and any(t.numel() for t in tensors_of(node))
     return None if launches else "it launches nothing"
 
 
 def _refusal(node: Node, device: torch.device | None) -> str | None:
     if node.op == "placeholder" and not isinstance(node.meta.get("val"), torch.Tensor):
         return f"input {node.name} is no tensor"
-    for tensor in _tensors(node):
+    for tensor in tensors_of(node):
         if tensor.device != device:
             return f"{node.name} is a tensor on {tensor.device}, not on {device}"
         if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
@@ -60,13 +60,8 @@ def _refusal_of_call(node: Node) -> str | None:
         return f"{node.name} calls {target}, which may do more than launch work"
     if target._schema.is_mutable:
         return f"it updates {node.args[0]}"
-    if not any(True for _ in _tensors(node)):
+    if not tensors_of(node):
         return f"{node.name} gives a number to the host"
     if target in STORAGE_VIEWS and may_be_input(node.args[0]):
         return f"{node.name} reads memory of an input that may lie outside of the input"
     return None
-
-
-def _tensors(node: Node) -> list[torch.Tensor]:
-    leaves = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from torch_atalla.compiler.program.layouts import span
 from torch_atalla.driver.extension import _C
 
 from .debug import hints
@@ -48,11 +49,9 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     """The first byte of the storage that the tensor reaches, and that behind the last one. Dynamic sizes have their
     example values."""
     offset, *numbers = map(_number, (tensor.storage_offset(), *tensor.shape, *tensor.stride()))
-    sizes, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
+    sizes, strides = tuple(numbers[: tensor.dim()]), tuple(numbers[tensor.dim() :])
     begin = offset * tensor.itemsize
-    if 0 in sizes:
-        return begin, begin
-    return begin, begin + (sum((n - 1) * step for n, step in zip(sizes, strides)) + 1) * tensor.itemsize
+    return begin, begin + span(sizes, strides) * tensor.itemsize
 
 
 def _number(number: int | torch.SymInt) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_atalla.compiler.program.layouts import are_distinct, span
+
 
 def layout(tensor: Tensor) -> tuple[Any, ...]:
     """Return all facts of a tensor that compiled code may depend on, except its values and its place in memory."""
@@ -27,29 +29,12 @@ def _with_bits(stored: Tensor, example: Tensor) -> Tensor:
     return tensor.conj() if example.is_conj() else tensor
 
 
-def _elements(tensor: Tensor) -> int:
-    """Return the number of elements from the first to the last one in memory, including gaps."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-
-
-def _overlaps(tensor: Tensor) -> bool:
-    """Return whether two elements may share memory."""
-    reached = 0
-    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
-        if stride <= reached:
-            return True
-        reached += (size - 1) * stride
-    return False
-
-
 def _cover(tensor: Tensor) -> Tensor:
     """Return a view that has each element of the memory of `tensor` at most once: the target of a copy."""
     stored = _stored(tensor)
-    if not _overlaps(stored):
+    if are_distinct(stored.shape, stored.stride()):
         return stored
-    return stored.as_strided((_elements(stored),), (1,))
+    return stored.as_strided((span(stored.shape, stored.stride()),), (1,))
 
 
 def _at(memory: Tensor, dtype: torch.dtype, offset: int, example: Tensor) -> Tensor:
@@ -63,7 +48,7 @@ class StaticInput:
 
     def __init__(self, example: Tensor):
         stored = _stored(example)
-        memory = torch.empty(_elements(stored), dtype=stored.dtype, device=stored.device)
+        memory = torch.empty(span(stored.shape, stored.stride()), dtype=stored.dtype, device=stored.device)
         self.tensor = _with_bits(memory.as_strided(stored.shape, stored.stride()), example)
         self._target = _cover(self.tensor)
 
@@ -89,7 +74,7 @@ class StaticOutputs:
             id(item)
             for item in self.tensors
             if shares[item.untyped_storage()._cdata] == 1 and item.untyped_storage().nbytes() == item.nbytes
-            and not _overlaps(item) and not item.is_conj() and not item.is_neg()
+            and are_distinct(item.shape, item.stride()) and not item.is_conj() and not item.is_neg()
         }  # fmt: skip
 
     def results(self, args: Sequence[Tensor]) -> tuple[Any, ...]:
