@@ -49,6 +49,12 @@ def test_real_cast_stays() -> None:
     assert targets(program) == [aten._to_copy.default]
 
 
+def test_a_tensor_without_values_is_no_constant() -> None:
+    program = captured(lambda m, x: (torch.empty_like(x, dtype=torch.int64), torch.empty(3, dtype=torch.bool)), X)
+    fold_constants(program)
+    assert targets(program) == [aten.empty_permuted.default, aten.empty.memory_format]
+
+
 def test_mask_arithmetic_folds() -> None:
     def fn(m: Any, x: torch.Tensor) -> torch.Tensor:
         i = torch.arange(3)

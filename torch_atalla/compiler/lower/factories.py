@@ -9,6 +9,7 @@ import torch
 
 from torch_atalla.driver.dtypes import ALL
 
+from ..program.support import overloads
 from .context import LoweringContext
 from .registry import lowers
 from .value import Value
@@ -22,6 +23,7 @@ _EMPTY = (
     "new_empty.default",
     "new_empty_strided.default",
 )
+EMPTY = overloads(*_EMPTY)
 
 
 @lowers(*_EMPTY, dtypes=ALL, operands=ALL)

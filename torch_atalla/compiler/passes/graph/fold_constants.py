@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from torch_atalla.driver.dtypes import CODES
 
 from ...capture.capture import Captured, Constant
+from ...lower.factories import EMPTY
 from ...program.layouts import dense_meta
 from ...program.support import overloads
 from ..pass_result import PassResult
@@ -98,7 +99,7 @@ def _may_fold(node: torch.fx.Node, exact_only: bool) -> bool:
     op, value = node.target, node.meta.get("val")
     if not isinstance(op, torch._ops.OpOverload) or not isinstance(value, torch.Tensor) or node.is_impure():
         return False
-    if torch.Tag.nondeterministic_seeded in op.tags or op is aten.empty.memory_format:
+    if torch.Tag.nondeterministic_seeded in op.tags or op in EMPTY:
         return False
     if value.dtype not in CODES or guard_or_true(value.numel() * value.dtype.itemsize > _MAX_BYTES):
         return False
