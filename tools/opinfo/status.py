@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tools.codegen.model import CLASSES
 from tools.pages import table
 from torch_atalla.testing import CHIP_DTYPES, EMULATED_DTYPES
 
 from .selection import COMPLEX, ORDER, SURVEYED, cases, device_dtypes, excluded, short
 from .worker import Row
 
-INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
-FLOATING = ("float16", "bfloat16", "float32", "float64")
-CLASSES = {"bool": ("bool",), "integer": INTEGERS, "floating": FLOATING, "complex": tuple(map(short, COMPLEX))}
 DONE = ("native", "empty")
 
 
