@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map_only
 
 from tools.model_zoo import MODELS
 from tools.vision_zoo import NETWORKS
+from torch_atalla.testing import tensors
 
 from .harness import Effort, measure_pair, threads
 
@@ -29,15 +30,11 @@ EFFORT = Effort(rounds=11, sample_seconds=0.02)
 Call = Callable[[], list[torch.Tensor]]
 
 
-def tensors(value: Any) -> list[torch.Tensor]:
-    return [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
-
-
 def calls(name: str, task: str, device: str) -> tuple[Call, Call]:
     """The model's call in eager mode and compiled."""
     module, inputs = {**MODELS, **NETWORKS}[name]()
     module = module.to(device)
-    inputs = tree_map(lambda x: x.to(device) if isinstance(x, torch.Tensor) else x, inputs)
+    inputs = tree_map_only(torch.Tensor, lambda x: x.to(device), inputs)
 
     def call(function: Callable[..., Any]) -> Call:
         def infer() -> list[torch.Tensor]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tools.pages import ROOT
 
@@ -58,7 +58,7 @@ def missing_op(error: Exception) -> str:
 
 def on_device(value: Any) -> Any:
     """The same containers with their tensors on the device."""
-    return tree_map(lambda x: x.to("atalla") if isinstance(x, torch.Tensor) else x, value)
+    return tree_map_only(torch.Tensor, lambda x: x.to("atalla"), value)
 
 
 def difference(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -27,9 +27,10 @@ from unittest import mock
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
-from torch.utils import _pytree as pytree
+from torch.utils._pytree import tree_map_only
 
 import torch_atalla
+from torch_atalla.testing import tensors
 
 PATHS = ("loadable", "compiled")
 
@@ -112,14 +113,6 @@ def placed(t: torch.Tensor, device: str) -> torch.Tensor:
     return there.as_strided(t.shape, t.stride()).detach().requires_grad_(t.requires_grad)
 
 
-def map_tensors(f: Change, tree: Any) -> Any:
-    return pytree.tree_map(lambda x: f(x) if isinstance(x, torch.Tensor) else x, tree)
-
-
-def tensors(tree: Any) -> list[torch.Tensor]:
-    return [x for x in pytree.tree_leaves(tree) if isinstance(x, torch.Tensor)]
-
-
 @dataclass
 class Call:
     """One call of an op, and the results of eager mode."""
@@ -132,7 +125,7 @@ class Call:
 
     def __call__(self, device: str, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         left = iter(leaves)
-        first, args, kwargs = map_tensors(lambda _: next(left), self.given)
+        first, args, kwargs = tree_map_only(torch.Tensor, lambda _: next(left), self.given)
         kwargs = {**kwargs, "device": device} if "device" in kwargs else kwargs
         return tensors(self.op(first, *args, **kwargs))
 
@@ -154,7 +147,7 @@ def calls_of(op: Any, samples: int, differences: list[str]) -> Iterator[Call]:
         plain = (sample.input, sample.args, sample.kwargs)
         if any(x.layout is not torch.strided for x in tensors(plain)):
             continue
-        given = map_tensors(change, plain)
+        given = tree_map_only(torch.Tensor, change, plain)
         if layout != "plain" and _strides(tensors(given)) == _strides(tensors(plain)):
             continue
         call = Call(f"{op.name}, {layout}, sample {n}", op.op, given, [], False)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 import torch_atalla
 from torch_atalla.telemetry import Recording
+from torch_atalla.testing import tensors
 
 from .comparison import on_device
 
@@ -70,7 +71,7 @@ def _launches(call: Callable[..., Any], given: tuple[Any, ...]) -> Launches:
     call(*given)  # what is compiled once
     with Recording() as recording:
         results = call(*given)
-    strides = [x.stride() for x in tree_leaves(results) if isinstance(x, torch.Tensor)]
+    strides = [x.stride() for x in tensors(results)]
     work = [w for device in recording.devices for w in device.work if w.kind == "launch"]
     return Launches(strides, sorted((w.kernel, w.shape, w.cycles) for w in work))
 

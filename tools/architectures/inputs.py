@@ -13,10 +13,10 @@ from itertools import islice, product
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from tools.architectures.rules import FIRST_WORD, LAST_WORD
 from tools.architectures.small_config import parts
+from torch_atalla.testing import tensors
 
 BATCH, LENGTH, TARGETS = 2, 16, 8
 ATTEMPTS = 40
@@ -173,7 +173,7 @@ def with_images(model: Any) -> Iterator[Inputs]:
         try:
             features = model.get_image_features(**image)
             features = getattr(features, "pooler_output", features)
-            count = sum(x.numel() for x in tree_leaves(features) if isinstance(x, torch.Tensor)) // width
+            count = sum(x.numel() for x in tensors(features)) // width
         except Exception:
             continue
         around = words(1)

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from torch_atalla.compiler.program.layouts import same_layout
 from torch_atalla.device.graphs import Graph
 from torch_atalla.device.graphs import graph as capture
+from torch_atalla.testing import tensors
 
 from . import compare
 from .conditioning import Bounds
@@ -60,7 +61,7 @@ def _of_converted(
 ) -> list[tuple[int, ...] | None]:
     """The strides of `found` that differ from the expected ones in dimensions of size 1 alone, if the inputs have
     several dtypes: the CPU, and no other device, converts operands before it looks at their strides."""
-    if len({x.dtype for x in tree_leaves(ctx.build()[1]) if isinstance(x, torch.Tensor)}) < 2:
+    if len({x.dtype for x in tensors(ctx.build()[1])}) < 2:
         return []
     return [
         a.stride() if same_layout(tuple(b.shape), a.stride(), b.stride()) else None for a, b in zip(found, expected)

@@ -24,6 +24,7 @@ from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
 from torch_atalla.explorer.space import with_values
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.testing import tensors
 
 from . import compare
 from .checks import against_cpu, exported_strides, reason, strides_of_copies
@@ -92,10 +93,6 @@ def _without_program(error: NoProgramError) -> str:
     return reason(ValueError(f"no program: {first[1 if len(first) > 1 else 0].strip()}"))
 
 
-def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
-    return [x for x in args if isinstance(x, torch.Tensor)]
-
-
 def _against_graph(
     compiled: CompiledNetwork, given: list[torch.Tensor], where: str = "", check: str = "isa"
 ) -> list[Problem]:
@@ -115,14 +112,14 @@ def check_isa(ctx: Context) -> list[Problem]:
 
 def _isa(ctx: Context) -> list[Problem]:
     (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
-    problems = _against_graph(compiled, _tensors(args))
+    problems = _against_graph(compiled, tensors(args))
     if problems:
         return problems
     other = other_values(args, OTHER)
     if _succeeds(lambda: forward(ctx.build_bfloat16()[0], other)):
-        problems = _against_graph(compiled, _tensors(other), " (second call)")
+        problems = _against_graph(compiled, tensors(other), " (second call)")
     with quiet():
-        found = [_narrow(x) for x in compiled.run(_tensors(args)).outputs]
+        found = [_narrow(x) for x in compiled.run(tensors(args)).outputs]
     try:
         wanted = [_narrow(x) for x in forward(*ctx.on_device(bfloat16=True)).outputs]
     except NotImplementedError:  # eager mode has no kernel in bfloat16
@@ -144,7 +141,7 @@ def _isa(ctx: Context) -> list[Problem]:
 
     also = strides_of_copies(found, wanted, exported_strides(program))
     problems += against_cpu("isa", found, expected, bounds, dense=True, also=also)
-    return problems or _on_four_cores(program, found, _tensors(args))
+    return problems or _on_four_cores(program, found, tensors(args))
 
 
 def _on_four_cores(
@@ -216,8 +213,8 @@ def _code(ctx: Context) -> list[Problem]:
     given = tree_map(on_device, args)
     for name in METHODS:
         chip.reset_state()
-        found = [x.cpu() for x in _tensors(tuple(tree_leaves(chip[name](*given))))]
-        expected = compiled.run(_tensors(args)).outputs
+        found = [x.cpu() for x in tensors(chip[name](*given))]
+        expected = compiled.run(tensors(args)).outputs
         wrong = compare.forms(found, expected, strides=False) or compare.bits(found, expected)
         if wrong is not None:
             return [Problem("code", "bits", f"method {name}: {wrong}")]

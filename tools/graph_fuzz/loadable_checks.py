@@ -24,6 +24,7 @@ import torch_atalla
 from torch_atalla.compiler.file.save import Level
 from torch_atalla.compiler.passes.linear.check import ProgramError
 from torch_atalla.compiler.schedule.verify_plan import PlanError
+from torch_atalla.testing import tensors
 
 from . import compare
 from .checks import FACTOR, against_cpu, exported_strides, reason, same_bits, strides_of_copies
@@ -198,7 +199,7 @@ def _of_exported_strides(program: torch.export.ExportedProgram, args: tuple) -> 
     module: Any = move_to_device_pass(copy.deepcopy(program), "atalla").module(check_guards=False)
     with torch.no_grad():
         results = Restrided(module).run(*tree_leaves(args), enable_io_processing=False)
-    return [x for x in tree_leaves(results) if isinstance(x, torch.Tensor)]
+    return tensors(results)
 
 
 def same_but_for_ones(found: Forward, wanted: Forward) -> list[tuple[int, ...] | None]:
@@ -230,10 +231,9 @@ def count(program: Any) -> None:
 def called(program: Any, module: torch.nn.Module, args: tuple) -> Forward:
     with quiet():
         results = program(*args)
-    leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
     names = [name for name, _ in module.named_buffers()]
     states = [program.read_state(name) for name in names if name in program.states]
-    return Forward(leaves, states, [k for k, name in enumerate(names) if name in program.states])
+    return Forward(tensors(results), states, [k for k, name in enumerate(names) if name in program.states])
 
 
 def compared(
@@ -283,8 +283,7 @@ def _turns(level: str, program: Any, args: tuple, expected: Forward) -> list[Pro
     for loaded in PREVIOUS:
         with quiet():
             results = loaded.program(*loaded.args)
-        leaves = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
-        wrong = compare.bits(leaves, loaded.expected.outputs)
+        wrong = compare.bits(tensors(results), loaded.expected.outputs)
         if wrong is not None:
             problems.append(Problem(level, "turns", f"a program loaded earlier changed: {wrong}"))
     PREVIOUS.clear()

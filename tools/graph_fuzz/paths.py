@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from torch_atalla.compiler.capture.narrow import to_bfloat16
+from torch_atalla.testing import tensors
 
 from . import unspecified
 from .conditioning import Bounds, in_float64, jittered, measure
@@ -45,7 +46,7 @@ class Forward:
 def forward(module: torch.nn.Module, args: tuple[Any, ...]) -> Forward:
     with torch.no_grad(), quiet():
         results = module(*args)
-    return Forward([x for x in tree_leaves(results) if isinstance(x, torch.Tensor)], list(module.buffers()))
+    return Forward(tensors(results), list(module.buffers()))
 
 
 def on_device(value: Any, device: str = "atalla") -> Any:
@@ -122,7 +123,7 @@ def loss_and_gradients(module: torch.nn.Module, args: tuple[Any, ...]) -> list[t
     for leaf in leaves:
         leaf.requires_grad_()
     with quiet():
-        results = [x for x in tree_leaves(module(*args)) if isinstance(x, torch.Tensor) and x.requires_grad]
+        results = [x for x in tensors(module(*args)) if x.requires_grad]
         if not results:
             return []
         generator = torch.Generator().manual_seed(1)

@@ -20,6 +20,7 @@ from torch_atalla.compiler.file.code import cosine
 from torch_atalla.compiler.program.layouts import same_layout
 from torch_atalla.device.energy import text
 from torch_atalla.loadable.code_machine import CodeMachine
+from torch_atalla.testing import tensors
 
 HEAD = (
     "architecture | calls: | on the scalar core: | packets run: | cycles: | reported: | energy: | of them scalar core: "
@@ -88,7 +89,7 @@ def measure(name: str) -> Result:
                 return Result(
                     name, problem=f"{list(mine.shape)} with strides {mine.stride()}, expected {right.stride()}"
                 )
-        profile = CodeMachine(path, [x for x in tree_leaves(narrow) if isinstance(x, torch.Tensor)]).profile()
+        profile = CodeMachine(path, tensors(narrow)).profile()
     calls = profile.calls[1:-1]
     scalar = [call for call in calls if call.site.function.startswith("core_")]
     stats = profile.stats

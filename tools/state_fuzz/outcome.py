@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten
 
 from tools.graph_fuzz import compare
 from torch_atalla.device import namespace as atalla
+from torch_atalla.testing import tensors
 
 
 @dataclass
@@ -40,10 +41,6 @@ def run(call: Callable[..., Any], args: list[Any], seed: int, backward: bool = T
     outcome.random = (torch.get_rng_state(), *(atalla.get_rng_state(i) for i in range(2)))
     outcome.device = atalla.current_device()
     return outcome
-
-
-def tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
 # Eager mode refuses such a write in place. AOTAutograd makes it a write out of place, for the CPU as well.

@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from torch_atalla.fallback import Mode
 from torch_atalla.fallback import mode as fallback_mode
 
 from .opinfo import largest_error, sample_on, tolerance, widened
-from .properties import incomparable
+from .properties import incomparable, tensors
 
 WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 # Where a gradient may exist and is compared; half types follow float32's formulas.
@@ -22,11 +21,11 @@ GRADIENT_DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex1
 def gradients(op: Any, sample: Any, device: str) -> list[torch.Tensor | None] | None:
     """Of the leaves that want one, for fixed cotangents of all outputs; None where no output depends on a leaf."""
     inputs, args, kwargs = sample_on(op, sample, device)
-    leaves = [x for x in tree_leaves((inputs, args, kwargs)) if isinstance(x, torch.Tensor) and x.requires_grad]
+    leaves = [x for x in tensors((inputs, args, kwargs)) if x.requires_grad]
     result = op(inputs, *args, **kwargs)
     if sample.output_process_fn_grad is not None:
         result = sample.output_process_fn_grad(result)
-    outputs = [x for x in tree_leaves(result) if isinstance(x, torch.Tensor) and x.requires_grad]
+    outputs = [x for x in tensors(result) if x.requires_grad]
     if not leaves or not outputs:
         return None
     generator = torch.Generator().manual_seed(0)

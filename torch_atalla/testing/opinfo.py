@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from torch_atalla.fallback import Mode
 from torch_atalla.fallback import mode as fallback_mode
@@ -173,8 +173,8 @@ def check_sample(op: Any, sample: Any, dtype: torch.dtype, device: str = "atalla
         return
     if sample.output_process_fn_grad is not None:
         expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
-    host = tree_map(lambda x: x.detach().cpu() if isinstance(x, torch.Tensor) else x, actual)
-    expected = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, expected)
+    host = tree_map_only(torch.Tensor, lambda x: x.detach().cpu(), actual)
+    expected = tree_map_only(torch.Tensor, lambda x: x.detach(), expected)
     try:
         torch.testing.assert_close(host, expected, equal_nan=True, **tolerance(dtype))
     except AssertionError:

@@ -119,6 +119,7 @@ def incomparable(op: Any, sample: Any) -> bool:
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
+    """Those of a nested value, in order."""
     return [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
 
 

@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 import torch_atalla
 from torch_atalla.compiler.file.save import Level
+from torch_atalla.testing import tensors
 
 from ..checks import against_cpu
 from ..loadable_checks import (
@@ -57,7 +58,7 @@ def check_symbols_compiled(ctx: Context) -> list[Problem]:
         wanted = sized.eager
         with torch.no_grad(), quiet():
             results = compiled(*tree_map(on_device, ctx.case.arguments(values)))
-        found = Forward([x for x in tree_leaves(results) if isinstance(x, torch.Tensor)], [])
+        found = Forward(tensors(results), [])
         also = same_but_for_ones(found, wanted)
         different = compared(sized, "fast", found, wanted, also)
         if any(problem.category == "layout" for problem in different):
@@ -72,7 +73,7 @@ def _compiled_on_the_cpu(ctx: Context, values: dict[str, int]) -> list[tuple[int
     module, _ = ctx.build()
     with torch.no_grad(), quiet():
         results = torch.compile(module, dynamic=True)(*ctx.case.arguments(values))
-    return [x.stride() for x in tree_leaves(results) if isinstance(x, torch.Tensor)]
+    return [x.stride() for x in tensors(results)]
 
 
 def _sizes(ctx: Context) -> list[dict[str, int]]:
