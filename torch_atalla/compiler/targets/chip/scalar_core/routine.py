@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from ....program.ir import Immediate, Launch, Operand
+from ....program.ir import AnyOperand, Immediate, Launch, Operand
 from ..image import Address
-from ..kernels.pointwise import Unsupported
+from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
 from ..ports import RawOperand
 from ..selection import Selection
@@ -76,7 +77,9 @@ Body = Callable[[Context], None]
 
 def emit(s: Selection, launch: Launch, body: Body) -> None:
     """Adds the call of a launch. Raises Unsupported."""
-    operands = (*launch.outputs, *launch.inputs)
+    operands: Sequence[AnyOperand] = (*launch.outputs, *launch.inputs)
+    if "elementwise" in launch.contract.traits:
+        operands = _with_fewest_dims(operands)
     words: dict[str, Any] = {}
     forms: list[Form | Immediate | None] = []
     for number, operand in enumerate(operands):
@@ -102,3 +105,18 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
         words |= words_of(number, s.address(scratch), scratch.sizes, scratch.strides, element_bytes(scratch.dtype))
     s.image.call(builder.name, lambda: builder, words, s.node)
     s.network.scalar_calls.append(len(s.image.calls) - 1)
+
+
+def _with_fewest_dims(operands: Sequence[AnyOperand]) -> list[AnyOperand]:
+    """Operands of an elementwise launch, whose elements have no order. Each dimension is a loop: neighbours in memory
+    become one where all operands allow it, and the longest is the innermost, since inner loops begin anew each time."""
+    tensors = [x for x in operands if isinstance(x, Operand)]
+    if 0 in tensors[0].sizes:
+        return list(operands)
+    dims = sorted(zip(*(x.strides for x in tensors), tensors[0].sizes), reverse=True)  # strides, and a size
+    *strides, sizes = map(tuple, zip(*dims)) if dims else ((),) * (len(tensors) + 1)
+    joined = collapse(Layout(sizes, tuple(strides)))
+    order = sorted((d for d, size in enumerate(joined.sizes) if size > 1), key=joined.sizes.__getitem__)
+    sizes, *strides = (tuple(numbers[d] for d in order) for numbers in (joined.sizes, *joined.strides))
+    given = iter(strides)
+    return [replace(x, sizes=sizes, strides=next(given)) if isinstance(x, Operand) else x for x in operands]
