@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from torch_atalla.driver.extension import _C
 from torch_atalla.isa.engine import Stats
 from torch_atalla.loadable.errors import ExportError
 from torch_atalla.loadable.leaves import Leaf
 
 from ...program.ir import Launch
+from ...schedule.chip_model import chip_model
 from .build import CompiledNetwork, compile_model
 from .device_program import DeviceProgram
 from .network import NoProgramError
@@ -31,7 +34,7 @@ _PLAIN = {
 
 
 class _Op(torch.nn.Module):
-    """A call of one op, with everything fixed but its tensors."""
+    """A call of one op, with everything fixed but its tensors, which are given as `_stored` has them."""
 
     def __init__(self, func: Any, leaves: list, spec: Any) -> None:
         super().__init__()
@@ -39,7 +42,7 @@ class _Op(torch.nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        leaves = [_expanded(next(given), leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         return self.func(*args, **kwargs)
 
@@ -72,7 +75,7 @@ class IsaMode(TorchDispatchMode):
             if self.missing == "functional":
                 return func(*args, **kwargs)
             raise NoProgramError(f"{func}: {error}") from None
-        outputs = iter(program(tensors))
+        outputs = iter(program([_stored(tensor) for tensor in tensors]))
         self.stats, self.kernels = program.stats, kernels
         self.ops[str(func)] = self.ops.get(str(func), 0) + 1
         results = [next(outputs) if leaf.is_tensor else leaf.value for leaf in result]
@@ -91,6 +94,18 @@ def active_mode() -> IsaMode | None:
     """The innermost mode that is entered."""
     modes = [mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, IsaMode)]
     return modes[-1] if modes else None
+
+
+def _stored(tensor: torch.Tensor) -> torch.Tensor:
+    """With each expanded element once: a program would take a copy of an expanded input."""
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        if stride == 0 and size > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def _expanded(stored: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return stored if stored.shape == tensor.shape else stored.expand(tensor.shape)
 
 
 _Compiled = tuple[DeviceProgram, tuple[str, ...], list[Leaf], Any]  # kernels, what the result has where, its structure
@@ -121,12 +136,13 @@ def _key(leaf: Any) -> Any:
 
 def _compile(func: Any, leaves: list, spec: Any, tensors: list[torch.Tensor]) -> _Compiled:
     fixed = [torch.device("cpu") if isinstance(leaf, torch.device) else leaf for leaf in leaves]
-    metas = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors]
+    metas = [(tuple(t.shape), t.stride(), t.dtype) for t in map(_stored, tensors)]
+    chip = replace(chip_model(_C.chip_config(tensors[0].device.index)), cores=1)
 
     def capture() -> CompiledNetwork:
         examples = tuple(torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in metas)
         with torch.no_grad():
-            return compile_model(_Op(func, fixed, spec), examples)
+            return compile_model(_Op(func, fixed, spec), examples, chip=chip)
 
     # A thread of its own: beneath autograd and inside a mode, the dispatcher's state keeps torch.export from tracing.
     with ThreadPoolExecutor(1) as thread:
