@@ -34,6 +34,7 @@ from .plain_launches import narrow, plain_launches
 from .ports import separate_ports
 from .tile_code import run_tile_program
 
+FOUND_INF = "found_inf"  # an operand of optimizers: other than 0, they change nothing
 _UNITS = {"vector_cycles": ("valu", "vmul", "vexp"), "array_cycles": ("gsau",)}
 
 
@@ -114,7 +115,7 @@ def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) 
     """With integers that are 0, or 1 where the code refuses 0."""
 
     def run_with(number: int) -> Stats:
-        given = [_example(port.operand, number, seed) for seed, port in enumerate(program.inputs)]
+        given = [example(port, number, seed) for seed, port in enumerate(program.inputs)]
         return run_network(network, network.code(), given, timing=True, chip=ordinal, cores=cores).stats
 
     try:
@@ -123,8 +124,12 @@ def _run(network: Any, program: LinearProgram, ordinal: int | None, cores: int) 
         return run_with(1)
 
 
-def _example(operand: Operand, number: int, seed: int = 0) -> torch.Tensor:
+def example(port: Port, number: int, seed: int = 0) -> torch.Tensor:
+    """Values of an input with which launches are charged. number: that integers are."""
+    operand = port.operand
     sizes: Any = operand.sizes
+    if port.name == FOUND_INF:
+        return torch.zeros(sizes, dtype=operand.dtype)
     if operand.dtype.is_floating_point:
         generator = torch.Generator().manual_seed(seed)
         return torch.rand(sizes, generator=generator).mul(0.8).add(0.1).to(operand.dtype)
@@ -140,6 +145,7 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     program, made = LinearProgram(), list[Any]()
     operands = [desc.operands[i] for i in range(desc.n_operands - bool(words))]
     name, compute = _C.kernels()[desc.kernel], DTYPES[desc.compute_dtype]
+    names = dict(enumerate(contract(name).inputs, desc.n_outputs))
     for number, item in enumerate(operands):
         if name == "gemm_packed" and number == desc.n_outputs + 1 and DTYPES[item.dtype] is not compute:
             raise UnknownCost("weights in another dtype than the product")
@@ -151,7 +157,8 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
         elif item.addr == 0:
             made.append(None)
         else:
-            made.append(_operand(program, item, dtype, number < desc.n_outputs))
+            named = names.get(number, f"operand{number}")
+            made.append(_operand(program, named, item, dtype, number < desc.n_outputs))
             if desc.constants >> number & 1:
                 _make_constant(program)
     inputs = made[desc.n_outputs :]
@@ -164,7 +171,7 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     return program
 
 
-def _operand(program: LinearProgram, item: Any, dtype: torch.dtype, written: bool) -> Operand:
+def _operand(program: LinearProgram, name: str, item: Any, dtype: torch.dtype, written: bool) -> Operand:
     """In a buffer of its own, which is a port. One that goes through memory backwards begins behind the buffer's
     first element, and the port is all that it reaches."""
     sizes = tuple(item.sizes[: item.ndim])
@@ -172,18 +179,18 @@ def _operand(program: LinearProgram, item: Any, dtype: torch.dtype, written: boo
     first = -sum((n - 1) * step for n, step in zip(sizes, strides) if step < 0)
     elements = max(1, first + span(sizes, tuple(max(0, step) for step in strides)))
     number, kind = len(program.buffers), BufferKind.OUTPUT if written else BufferKind.INPUT
-    program.buffers.append(Buffer(number, kind, f"operand{number}", elements * dtype.itemsize))
+    program.buffers.append(Buffer(number, kind, name, elements * dtype.itemsize))
     operand = Operand(number, first * dtype.itemsize, sizes, strides, dtype)
     stored = tuple(1 if step == 0 else n for n, step in zip(sizes, strides))  # a caller has a broadcast element once
     whole = Operand(number, 0, (elements,), (1,), dtype) if first else replace(operand, sizes=stored)
-    (program.outputs if written else program.inputs).append(Port(f"operand{number}", whole))
+    (program.outputs if written else program.inputs).append(Port(name, whole))
     return operand
 
 
 def _make_constant(program: LinearProgram) -> None:
     """The operand that was added last, which code has in its own layout."""
     port, buffer = program.inputs.pop(), program.buffers[-1]
-    program.buffers[-1] = replace(buffer, kind=BufferKind.CONSTANT, tensor=_example(port.operand, 0))
+    program.buffers[-1] = replace(buffer, kind=BufferKind.CONSTANT, tensor=example(port, 0))
 
 
 def _given(parameters: list[Any]) -> tuple[Any, ...]:
