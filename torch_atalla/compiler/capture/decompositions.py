@@ -31,6 +31,7 @@ KEPT_WHOLE = overloads(
     "_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
     "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec",
     "linalg_vector_norm", "isinf", "mvlgamma", "soft_margin_loss", "soft_margin_loss_backward",
+    "nan_to_num", "celu", "deg2rad", "rad2deg", "count_nonzero",
 )  # fmt: skip
 
 
