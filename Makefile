@@ -12,7 +12,7 @@
 # make check  what CI runs: lint, the site, tests, tests under sanitizers, three minutes of random programs
 # make bench-compare   what HEAD, or NEW=<commit>, made slower than BASE=<commit>: builds both, and pairs their runs
 # make instructions   count the instructions of the hot paths under callgrind; fails if one grew by more than 2 %
-# make fuzz   random programs through every path, sequences of calls, and changed files through the loader
+# make fuzz   random programs through every path, sequences of calls, cycles of launches, and changed files through the loader
 # make lint   ruff, mypy, import-linter, the layout of the sources, prose (needs Node.js 20), clang-format
 # make opinfo sweep upstream's op database; write the record of native ops and docs/reference/opinfo_status.md
 # make validate  compare both engines with SCALE-Sim; write docs/reference/validation.md
@@ -36,7 +36,7 @@ VENV   := $(if $(TORCH),build/venv-$(TORCH),.venv)
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 
-.PHONY: demo environment wheel newcomer test test-python check site-if-possible scalesim fuzz fuzz-graphs fuzz-states fuzz-loader fuzz-short test-cpp test-sanitize coverage test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
+.PHONY: demo environment wheel newcomer test test-python check site-if-possible scalesim fuzz fuzz-graphs fuzz-states fuzz-clock fuzz-loader fuzz-short test-cpp test-sanitize coverage test-slow test-ecosystem test-isas test-launch-modes soak build lint docs site opinfo opinfo-fallback conformance triton-conformance models architectures libraries validate bench bench-compare instructions bench-isa bench-ops bench-compile clean
 
 # The lists of packages that $(VENV) uses: with TORCH, they name that torch instead of the pinned one.
 $(VENV)/%.txt: %.txt
@@ -169,10 +169,11 @@ scalesim: build
 fuzz-short: build
 	$(PY) -W ignore -m tools.fuzz_graphs --count 500 --no-shrink
 	$(PY) -W ignore -m tools.state_fuzz --count 60
+	$(PY) -W ignore -m tools.clock_sweep --calls 0 --launches 250
 	@if command -v clang++ clang++-14 > /dev/null; then $(PY) tools/fuzz.py --jobs 2 --runs 20000; \
 	  else echo "no clang++: the loader was not fuzzed"; fi
 
-fuzz: fuzz-graphs fuzz-states fuzz-loader
+fuzz: fuzz-graphs fuzz-states fuzz-clock fuzz-loader
 
 # GRAPHS="--seed 7 --count 1000" for other programs.
 GRAPHS ?= --count 30000
@@ -183,6 +184,11 @@ fuzz-graphs: build
 STATES ?= --count 10000
 fuzz-states: build
 	$(PY) -W ignore -m tools.state_fuzz $(STATES)
+
+# What the device reports for random launches against executed code. CLOCK="--seed 7 --launches 1000" for other launches.
+CLOCK ?= --calls 0 --launches 10000
+fuzz-clock: build
+	$(PY) -W ignore -m tools.clock_sweep $(CLOCK)
 
 # 10 million executions of the loader on changed files, guided by coverage, under the address and undefined sanitizers.
 # FUZZ="--seconds 60" for a short run.

@@ -15,10 +15,10 @@ from typing import Any
 import kernel_reference
 import numpy as np
 import torch
-from chip_launches import TORCH_DTYPES, Chip, Draw, Launch
 from kernel_operands import Elements, Undefined, Vector
 
 from tools.codegen import kernels
+from tools.codegen.contract.chip_launches import TORCH_DTYPES, Chip, Draw, Launch
 from tools.codegen.kernels import Kernel
 from torch_atalla.driver import c_abi
 

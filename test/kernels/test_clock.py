@@ -19,6 +19,7 @@ from example_calls import overload
 from torch.utils import _pytree as pytree
 
 import torch_atalla
+from tools.clock_sweep.launches import apart, measured_launches
 from torch_atalla import telemetry
 
 OVERHEAD = torch_atalla.chip.config()["launch"]["overhead_cycles"]["value"]
@@ -68,6 +69,38 @@ def test_ops_take_what_their_code_takes() -> None:
     assert len(ratios) >= 40
     assert not apart
     assert sum(abs(ratio - 1) <= 0.02 for ratio in ratios) >= 0.9 * len(ratios)  # some depend on values
+
+
+def test_dimensions_and_expanded_operands() -> None:
+    """Neighbouring dimensions that a program does not join, and inputs that it would copy, change nothing."""
+    block, row = bf16(4, 6, 5), bf16(4, 1, 5)
+    for call in (
+        lambda: torch.copysign(block, row),
+        lambda: row.expand(4, 6, 5) > 0.5,
+        lambda: row.transpose(0, 2).to(torch.uint8),
+        lambda: row.expand(4, 6, 5).clone(memory_format=torch.contiguous_format),
+    ):
+        call()
+        telemetry.reset()
+        call()
+        torch.atalla.synchronize()
+        reported = telemetry.launches()[-1].cycles - OVERHEAD
+        with torch_atalla.chip.engine("isa") as engine:
+            call()
+        assert reported == engine.stats.cycles
+
+
+def test_random_launches() -> None:
+    rows = measured_launches(60, 0, "pointwise.") + measured_launches(40, 0, "")
+    assert [row for row in rows if not row[3] and apart(row) > 0.02] == []
+
+
+def test_optimizers_are_charged_for_a_step() -> None:
+    """found_inf is drawn, too: with another number than 0, the launch takes less than is charged."""
+    rows = measured_launches(12, 0, "optimizer.")
+    assert any(why for _, _, _, why in rows)
+    for _, reported, executed, why in rows:
+        assert reported == executed or (why == "values" and reported > executed)
 
 
 def test_other_dtypes_are_assumed() -> None:

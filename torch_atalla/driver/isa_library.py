@@ -32,9 +32,9 @@ class ExecutionError(RuntimeError):
 
 class Library:
     def __init__(self, path: str):
-        self._head = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
+        self.head = device_table(c_abi.atalla_api, c_abi.ATALLA_ABI_MAJOR)
         self.api = device_table(c_abi.atalla_isa_api, c_abi.ATALLA_ISA_ABI_MAJOR)
-        if self._head is None or self.api is None:
+        if self.head is None or self.api is None:
             raise NotImplementedError(f"the device library {path} runs no Atalla code, or has another version of it")
         self.units = self._names(self.api.unit_name)
         self.stalls = self._names(self.api.stall_name)
@@ -54,13 +54,13 @@ class Library:
 
     def default_stream(self, device: int) -> ctypes.c_void_p:
         stream = ctypes.c_void_p()
-        self.check(self._head.stream_default(device, ctypes.byref(stream)))
+        self.check(self.head.stream_default(device, ctypes.byref(stream)))
         return stream
 
     def check(self, status: int) -> None:
         if status:
-            text = self._head.last_error().decode(errors="replace")
-            raise ExecutionError(text, self._head.status_name(status).decode())
+            text = self.head.last_error().decode(errors="replace")
+            raise ExecutionError(text, self.head.status_name(status).decode())
 
 
 @lru_cache

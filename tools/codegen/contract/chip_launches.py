@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -77,27 +77,10 @@ class Chip:
 
     def run(self, kernel: str, contract: Kernel, launch: Launch) -> tuple[int, list[torch.Tensor | None]]:
         """The status of a launch, and copies of its outputs."""
-        desc = c_abi.atalla_launch_desc(kernel=self.kernel(kernel))
-        desc.compute_dtype = CODES[TORCH_DTYPES[launch.dtype]]
-        desc.n_operands = len(launch.operands)
-        desc.n_outputs = sum(operand.written for operand, _ in launch.operands)
-        for parameter in contract.parameters:
-            fill(desc, parameter, launch.parameters[parameter.name], launch.dtype)
+        addresses = [self.memory + k * ROOM for k in range(len(launch.operands))]
+        desc = descriptor(self.kernel(kernel), contract, launch, addresses)
         for k, (_, tensor) in enumerate(launch.operands):
-            slot = desc.operands[k]
-            if tensor is None:
-                slot.dtype = desc.compute_dtype
-                continue
-            slot.dtype = CODES[tensor.dtype]
-            if k in launch.immediate:
-                slot.immediate = 1
-                (ctypes.c_char * 16).from_buffer(slot.sizes)[: tensor.element_size()] = bytes(
-                    tensor.reshape(1).view(torch.uint8).tolist()
-                )
-                continue
-            slot.addr, slot.ndim = self.memory + k * ROOM, tensor.dim()
-            slot.sizes[: tensor.dim()], slot.strides[: tensor.dim()] = tensor.shape, tensor.stride()
-            if tensor.numel():
+            if tensor is not None and k not in launch.immediate and tensor.numel():
                 place = self.tensor(k, tensor)
                 base = [slice(0, 1) if step == 0 else slice(None) for step in tensor.stride()]
                 place[tuple(base)] = tensor[tuple(base)]
@@ -109,6 +92,31 @@ class Chip:
             if operand.written
         ]
         return status or finished, written
+
+
+def descriptor(kernel: int, contract: Kernel, launch: Launch, addresses: list[int]) -> c_abi.atalla_launch_desc:
+    """Of a launch whose operands lie at these device addresses. kernel: its number."""
+    desc = c_abi.atalla_launch_desc(kernel=kernel)
+    desc.compute_dtype = CODES[TORCH_DTYPES[launch.dtype]]
+    desc.n_operands = len(launch.operands)
+    desc.n_outputs = sum(operand.written for operand, _ in launch.operands)
+    for parameter in contract.parameters:
+        fill(desc, parameter, launch.parameters[parameter.name], launch.dtype)
+    for k, (_, tensor) in enumerate(launch.operands):
+        slot = desc.operands[k]
+        if tensor is None:
+            slot.dtype = desc.compute_dtype
+            continue
+        slot.dtype = CODES[tensor.dtype]
+        if k in launch.immediate:
+            slot.immediate = 1
+            (ctypes.c_char * 16).from_buffer(slot.sizes)[: tensor.element_size()] = bytes(
+                tensor.reshape(1).view(torch.uint8).tolist()
+            )
+            continue
+        slot.addr, slot.ndim = addresses[k], tensor.dim()
+        slot.sizes[: tensor.dim()], slot.strides[: tensor.dim()] = tensor.shape, tensor.stride()
+    return desc
 
 
 def fill(desc: Any, parameter: Parameter, value: Any, dtype: str) -> None:
@@ -135,10 +143,12 @@ class TooLarge(Exception):
 
 class Draw:
     """Random launches of one kernel: small numbers, so that most sums are exact. No program, and indices and sizes that
-    need not fit: a part of the launches is refused or faults."""
+    need not fit: a part of the launches is refused or faults. strided: operands lie in memory in any order of
+    dimensions, with gaps, and not at the start of their storage, or are immediate values. most_work: visits to elements
+    of long launches."""
 
-    def __init__(self, name: str, kernel: Kernel):
-        self.kernel = kernel
+    def __init__(self, name: str, kernel: Kernel, strided: bool = False, most_work: int = MOST_WORK):
+        self.kernel, self.strided, self.most_work = kernel, strided, most_work
         self.random = random.Random(name)
         self.generator = torch.Generator().manual_seed(self.random.getrandbits(32))
         self.sizes: dict[str, int] = {}
@@ -152,7 +162,7 @@ class Draw:
                 drawn = self.draw(dtype, long)
             except TooLarge:
                 continue
-            if not long or (self.has_long and self.work(drawn) <= MOST_WORK):
+            if not long or (self.has_long and self.work(drawn) <= self.most_work):
                 return drawn
 
     def work(self, launch: Launch) -> int:
@@ -183,6 +193,8 @@ class Draw:
             for _ in range(self.random.randint(1, 3) if operand.repeat else 1):
                 if operand.repeat and operand.optional:
                     break
+                if self.strided and operand.immediate and self.random.randrange(4) == 0:
+                    operand = replace(operand, role="immediate")
                 tensor = self.operand(operand, drawn.dtype)
                 if operand.role == "immediate" and tensor is not None:
                     drawn.immediate.add(len(drawn.operands))
@@ -226,8 +238,23 @@ class Draw:
         base = [1 if operand.broadcast and self.random.randrange(4) == 0 else n for n in sizes]
         if dtype.itemsize == 1 and operand.dtypes and not {"any", "integer", "compute"} & set(operand.dtypes):
             info = torch.iinfo(torch.uint8 if dtype == torch.bool else dtype)  # codes, or bytes of truth
-            return torch.randint(info.min, info.max + 1, base, generator=self.generator).to(dtype).expand(sizes)
-        return self.elements(base, dtype, compute).expand(sizes)
+            found = torch.randint(info.min, info.max + 1, base, generator=self.generator).to(dtype)
+        else:
+            found = self.elements(base, dtype, compute)
+        if self.strided and operand.role != "immediate" and found.numel() and self.random.randrange(2):
+            found = self.laid_out(found)
+        return found.expand(sizes)
+
+    def laid_out(self, x: torch.Tensor) -> torch.Tensor:
+        """The same elements elsewhere in a larger storage."""
+        order = self.random.sample(range(x.dim()), x.dim())
+        steps = [self.random.choice((1, 1, 1, 2)) for _ in order]
+        firsts = [self.random.choice((0, 0, 1)) for _ in order]
+        storage = torch.zeros([x.shape[d] * steps[d] + firsts[d] for d in order], dtype=x.dtype)
+        seen = storage.permute([order.index(d) for d in range(x.dim())])
+        for d, size in enumerate(x.shape):
+            seen = seen.narrow(d, firsts[d], size * steps[d])
+        return seen[tuple(slice(None, None, step) for step in steps)].copy_(x)
 
     def elements(self, sizes: list[int], dtype: torch.dtype, compute: str) -> torch.Tensor:
         signed = (dtype.is_floating_point or dtype.is_complex) and compute not in ("U8", "BOOL")
