@@ -69,7 +69,8 @@ ONE_UNIT = (
     ("copy", "fft", "image", "linalg", "random"),
     ("index", "training"),
     ("quantized", "sparse"),
-    ("norm", "reduce"),
+    ("nested", "norm", "reduce"),
+    ("pointwise", "tile"),
 )
 FLOAT = "-fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
 PUBLIC_HEADERS = (
