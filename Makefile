@@ -124,7 +124,7 @@ test-sanitize: $(VENV)/base.stamp
 coverage: $(VENV)/base.stamp
 	$(PY) -m tools.coverage $(COVERAGE)
 
-SLOW_TESTS = test/ops/test_ops.py test/ops/test_compiled_ops.py test/autograd/test_op_gradients.py $(shell grep -rl "@slowTest" test --include="test_*.py")
+SLOW_TESTS = test/ops/test_compiled_ops.py test/autograd/test_op_gradients.py $(shell grep -rlE "@slowTest|drawn_samples" test --include="test_*.py")
 test-slow: build
 	PYTORCH_TEST_WITH_SLOW=1 $(PY) -m pytest $(SLOW_TESTS) -q -n 2 --dist worksteal
 

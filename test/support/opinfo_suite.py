@@ -8,8 +8,11 @@ further OpInfos and dtypes of that version have no row.
 
 from __future__ import annotations
 
+import collections
+import itertools
 import sys
 import unittest
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +85,18 @@ def samples(
         except StopIteration:
             return
         limit = None if limit is None else limit - 1
+
+
+def drawn_samples(op: Any, dtype: torch.dtype, question: str, most: int | None = None, **kwargs: Any) -> Iterator[Any]:
+    """The first sample, and one of the next that a hash of op, dtype and question draws, so that questions and dtypes
+    share the samples of an op. With upstream's switch for slow tests, the first `most` of them (default: all)."""
+    if common_utils.TEST_WITH_SLOW:
+        yield from samples(op, dtype, most, **kwargs)
+        return
+    chosen = 1 + zlib.crc32(f"{op_name(op)} {dtype} {question}".encode()) % ((most or 8) - 1)
+    found = samples(op, dtype, chosen + 1, **kwargs)
+    yield from itertools.islice(found, 1)
+    yield from collections.deque(found, maxlen=1)  # the drawn one, or the last one if there are fewer
 
 
 def raised(call: Callable[[], Any]) -> Exception | None:
