@@ -348,7 +348,7 @@ class TestCores(TestCase):
         self.assertEqual([len(network.launches[i].division.parts) for i in divided], [4] * 3)
         middle = divided[1]  # whose image and result are temporaries
         calls = [call.function for call in network.image.calls[firsts[middle] : firsts[middle + 1]]]
-        self.assertEqual([name[:4] for name in calls if name != "barrier"], ["conv"] * 4)
+        self.assertEqual([name[:4] for name in calls if name != "barrier"], ["gemm"] * 4)
         self.assertTrue(bool(torch.equal(results[0].view(torch.int16), results[1].view(torch.int16))))
 
 
