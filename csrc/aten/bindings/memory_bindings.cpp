@@ -18,9 +18,7 @@ namespace atalla::aten {
 
 namespace {
 
-using Id = std::pair<uint64_t, uint64_t>;
-
-runtime::PoolId pool_of(const Id& id) { return {id.first, id.second}; }
+using runtime::PoolId;
 
 runtime::CachingAllocator& allocator(int ordinal) {
   return driver_call([&]() -> runtime::CachingAllocator& { return runtime::Device::get(ordinal).allocator(); });
@@ -135,10 +133,10 @@ void bind_memory(py::module_& m) {
   m.def("raw_delete", [](uint64_t addr) { free_device_memory(reinterpret_cast<void*>(addr)); }, release);
   m.def(
       "empty_cache",
-      [](const Id& pool) {
+      [](PoolId pool) {
         driver_call([&] {
           for (int i = 0; i < runtime::device_count(); ++i)
-            if (runtime::Device::is_open(i)) runtime::Device::get(i).allocator().empty_cache(pool_of(pool));
+            if (runtime::Device::is_open(i)) runtime::Device::get(i).allocator().empty_cache(pool);
         });
       },
       release);
@@ -154,21 +152,17 @@ void bind_memory(py::module_& m) {
   m.def("reset_peak_host_memory_stats", [] { host_allocator()->reset_peak_stats(); });
   m.def("reset_accumulated_host_memory_stats", [] { host_allocator()->reset_accumulated_stats(); });
 
-  m.def("new_pool_id", [] {
-    const runtime::PoolId id = runtime::new_user_pool_id();
-    return Id{id.first, id.second};
+  m.def("new_pool_id", &runtime::new_user_pool_id);
+  m.def("create_pool", [](int ordinal, PoolId id, bool use_on_oom, bool no_split) {
+    driver_call([&] { allocator(ordinal).create_pool(id, {use_on_oom, no_split}); });
   });
-  m.def("create_pool", [](int ordinal, const Id& id, bool use_on_oom, bool no_split) {
-    driver_call([&] { allocator(ordinal).create_pool(pool_of(id), {use_on_oom, no_split}); });
-  });
-  m.def("begin_allocate_to_pool", [](int ordinal, const Id& id) {
-    driver_call([&] { allocator(ordinal).begin_allocate_to_pool(pool_of(id)); });
+  m.def("begin_allocate_to_pool", [](int ordinal, PoolId id) {
+    driver_call([&] { allocator(ordinal).begin_allocate_to_pool(id); });
   });
   m.def("end_allocate_to_pool",
-        [](int ordinal, const Id& id) { driver_call([&] { allocator(ordinal).end_allocate_to_pool(pool_of(id)); }); });
-  m.def("release_pool",
-        [](int ordinal, const Id& id) { driver_call([&] { allocator(ordinal).release_pool(pool_of(id)); }); });
-  m.def("pool_users", [](int ordinal, const Id& id) { return allocator(ordinal).pool_users(pool_of(id)); });
+        [](int ordinal, PoolId id) { driver_call([&] { allocator(ordinal).end_allocate_to_pool(id); }); });
+  m.def("release_pool", [](int ordinal, PoolId id) { driver_call([&] { allocator(ordinal).release_pool(id); }); });
+  m.def("pool_users", [](int ordinal, PoolId id) { return allocator(ordinal).pool_users(id); });
 }
 
 }  // namespace atalla::aten

@@ -71,7 +71,7 @@ struct Allocator final : c10::DeviceAllocator {
     collect_shared();
     driver_call([&] {
       for (int i = 0; i < runtime::device_count(); ++i)
-        if (runtime::Device::is_open(i)) runtime::Device::get(i).allocator().empty_cache(pool_id(pool));
+        if (runtime::Device::is_open(i)) runtime::Device::get(i).allocator().empty_cache(pool);
     });
   }
 

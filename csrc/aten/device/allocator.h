@@ -21,6 +21,4 @@ void free_device_memory(void* ptr);
 // by then is done. Has no effect on memory of other owners (another process, a host program).
 void record_stream(const c10::DataPtr& ptr, c10::Stream stream);
 
-inline runtime::PoolId pool_id(c10::MempoolId_t id) { return {id.first, id.second}; }
-
 }  // namespace atalla::aten

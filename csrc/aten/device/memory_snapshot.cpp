@@ -52,8 +52,6 @@ const char* action_name(runtime::TraceAction action) {
   return kNames[static_cast<size_t>(action)];
 }
 
-py::tuple pool_tuple(runtime::PoolId id) { return py::make_tuple(id.first, id.second); }
-
 py::dict segment_dict(int device, const runtime::SegmentInfo& segment, const Frames& frames) {
   py::list blocks;
   size_t allocated = 0, active = 0, requested = 0;
@@ -78,7 +76,7 @@ py::dict segment_dict(int device, const runtime::SegmentInfo& segment, const Fra
   d["requested_size"] = requested;
   d["stream"] = segment.stream;
   d["segment_type"] = segment.large ? "large" : "small";
-  d["segment_pool_id"] = pool_tuple(segment.pool);
+  d["segment_pool_id"] = segment.pool;
   d["is_expandable"] = false;
   d["frames"] = frames.of(segment.context);
   d["blocks"] = blocks;
@@ -92,7 +90,7 @@ py::dict entry_dict(const runtime::TraceEntry& entry, const Frames& frames) {
   d["size"] = entry.bytes;
   d["stream"] = entry.stream;
   d["time_us"] = entry.time_us;
-  d["pool_id"] = pool_tuple(entry.pool);
+  d["pool_id"] = entry.pool;
   d["compile_context"] = "N/A";
   d["user_metadata"] = entry.metadata;
   d["frames"] = frames.of(entry.context);
@@ -198,9 +196,7 @@ py::object allocation_traceback(uint64_t addr) {
 }  // namespace
 
 void bind_memory_snapshot(py::module_& m) {
-  m.def("memory_snapshot", [](std::pair<uint64_t, uint64_t> pool, bool with_trace) {
-    return memory_snapshot({pool.first, pool.second}, with_trace);
-  });
+  m.def("memory_snapshot", &memory_snapshot);
   m.def("record_memory_history", &record_history);
   m.def("allocation_traceback", &allocation_traceback);
   m.def("set_memory_metadata", &runtime::set_memory_metadata);

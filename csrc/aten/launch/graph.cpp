@@ -11,13 +11,7 @@
 
 namespace atalla::aten {
 
-namespace {
-
-at::MempoolId_t mempool_id(runtime::PoolId id) { return {id.first, id.second}; }
-
-}  // namespace
-
-at::MempoolId_t graph_pool_handle() { return mempool_id(runtime::new_user_pool_id()); }
+at::MempoolId_t graph_pool_handle() { return runtime::new_user_pool_id(); }
 
 GraphImpl::~GraphImpl() {
   try {
@@ -43,11 +37,12 @@ void GraphImpl::capture_begin(at::MempoolId_t pool, at::GraphCaptureMode) {
     capture_ = runtime::Capture::begin(stream, random_.get());
   });
   device_ = device;
-  pool_ = pool_id(pool) ? pool : mempool_id(runtime::new_graph_pool_id());
+  pool_ = pool;
+  if (pool == at::MempoolId_t{}) pool_ = runtime::new_graph_pool_id();
   try {
     driver_call([&] {
       runtime::Device::get(device).allocator().begin_allocate_to_pool(
-          pool_id(pool_), [capture = capture_.get()](const runtime::Stream& s) { return s.recorder() == capture; });
+          pool_, [capture = capture_.get()](const runtime::Stream& s) { return s.recorder() == capture; });
     });
   } catch (...) {
     capture_.reset();
@@ -56,7 +51,7 @@ void GraphImpl::capture_begin(at::MempoolId_t pool, at::GraphCaptureMode) {
   }
   allocates_ = holds_pool_ = true;
   // Pinned memory of the capture has a pool of its own, too, and is not handed to others while the graph lives.
-  host_pool_ = mempool_id(runtime::new_graph_pool_id());
+  host_pool_ = runtime::new_graph_pool_id();
   host_allocator()->begin_allocate_to_pool(host_pool_, [capture = capture_.get()](c10::Stream s) {
     return s.device_type() == c10::DeviceType::PrivateUse1 &&
            runtime::Device::get(s.device_index()).stream(s.id()).recorder() == capture;
@@ -65,13 +60,13 @@ void GraphImpl::capture_begin(at::MempoolId_t pool, at::GraphCaptureMode) {
 
 void GraphImpl::stop_allocating() {
   if (!std::exchange(allocates_, false)) return;
-  driver_call([&] { runtime::Device::get(device_).allocator().end_allocate_to_pool(pool_id(pool_)); });
+  driver_call([&] { runtime::Device::get(device_).allocator().end_allocate_to_pool(pool_); });
   host_allocator()->end_allocate_to_pool(host_pool_);
 }
 
 void GraphImpl::release_pool() {
   if (!std::exchange(holds_pool_, false)) return;
-  driver_call([&] { runtime::Device::get(device_).allocator().release_pool(pool_id(pool_)); });
+  driver_call([&] { runtime::Device::get(device_).allocator().release_pool(pool_); });
   host_allocator()->release_pool(host_pool_);
 }
 

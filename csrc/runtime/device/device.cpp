@@ -9,6 +9,7 @@
 #include "runtime/device/api.h"
 #include "runtime/device/error.h"
 #include "runtime/device/fork.h"
+#include "runtime/memory/allocator_state.h"
 #include "runtime/memory/sharing.h"
 #include "runtime/stream/async_fault.h"
 #include "runtime/stream/engine_gate.h"
@@ -90,7 +91,7 @@ Device::Device(int ordinal) : mode_(chosen_mode()) {
       host_base_ = static_cast<char*>(host);
     event_pool_ = std::make_unique<EventPool>(*this);
     engine_gate_ = std::make_unique<EngineGate>();
-    allocator_ = std::make_unique<CachingAllocator>(*this);
+    allocator_ = std::make_unique<AllocatorState>(*this);
     atalla_stream stream = nullptr;
     check(api().stream_default(handle_, &stream));
     streams_[0].store(new Stream(*this, 0, 0, stream, mode_), std::memory_order_release);

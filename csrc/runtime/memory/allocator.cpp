@@ -1,45 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The caching allocator's interface, and the questions that one can ask it.
-#include "runtime/memory/allocator.h"
-
+// The questions that one can ask the caching allocator.
 #include <mutex>
-#include <string>
-#include <utility>
 
-#include "runtime/device/error.h"
 #include "runtime/memory/allocator_state.h"
 
 namespace atalla::runtime {
-
-CachingAllocator::CachingAllocator(Device& device) : state_(std::make_unique<AllocatorState>(device)) {}
-CachingAllocator::~CachingAllocator() = default;
-
-void* CachingAllocator::allocate(size_t bytes, Stream& stream) { return state_->allocate(bytes, stream); }
-void CachingAllocator::free(void* ptr) noexcept { state_->free(ptr); }
-void CachingAllocator::record_stream(void* ptr, Stream& stream) { state_->record_stream(ptr, stream); }
-void CachingAllocator::empty_cache(PoolId only) { state_->empty_cache(only); }
-size_t CachingAllocator::allocation_bytes(const void* ptr) const { return state_->allocation_bytes(ptr); }
-void* CachingAllocator::allocation_base(const void* ptr, size_t* bytes) const {
-  return state_->allocation_base(ptr, bytes);
-}
-MemoryContext CachingAllocator::allocation_context(const void* ptr) const { return state_->allocation_context(ptr); }
-void CachingAllocator::set_limit(size_t bytes) { state_->set_limit(bytes); }
-size_t CachingAllocator::limit() const { return state_->limit(); }
-
-void CachingAllocator::create_pool(PoolId id, PoolOptions options) { state_->create_pool(id, options); }
-void CachingAllocator::begin_allocate_to_pool(PoolId id, std::function<bool(const Stream&)> takes) {
-  state_->begin_allocate_to_pool(id, std::move(takes));
-}
-void CachingAllocator::end_allocate_to_pool(PoolId id) { state_->end_allocate_to_pool(id); }
-void CachingAllocator::release_pool(PoolId id) { state_->release_pool(id); }
-int CachingAllocator::pool_users(PoolId id) const { return state_->pool_users(id); }
-
-Stats CachingAllocator::stats() const { return state_->stats(); }
-void CachingAllocator::reset_peak_stats() { state_->reset_peak_stats(); }
-void CachingAllocator::reset_accumulated_stats() { state_->reset_accumulated_stats(); }
-Snapshot CachingAllocator::snapshot(PoolId only, bool with_trace) { return state_->snapshot(only, with_trace); }
-void CachingAllocator::clear_trace() { state_->clear_trace(); }
 
 namespace {
 

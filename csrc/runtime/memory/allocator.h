@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "runtime/c_api/export.h"
@@ -13,8 +12,6 @@
 
 namespace atalla::runtime {
 
-class AllocatorState;
-class Device;
 class Stream;
 
 // Segments and blocks at one moment, and what led there (if it is recorded: see memory_history.h), oldest first.
@@ -46,51 +43,49 @@ struct Snapshot {
 // All members may be called from any thread.
 class ATALLA_RUNTIME_API CachingAllocator {
  public:
-  explicit CachingAllocator(Device& device);
-  ~CachingAllocator();
+  CachingAllocator() = default;
+  virtual ~CachingAllocator() = default;
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // A device address for `bytes` bytes, aligned to 512; nullptr for zero bytes. The memory is uninitialised. Throws
   // OutOfMemory after the cache has been emptied in vain.
-  void* allocate(size_t bytes, Stream& stream);
+  virtual void* allocate(size_t bytes, Stream& stream) = 0;
   // nullptr is ignored. A pointer that allocate did not give is reported on stderr and ignored.
-  void free(void* ptr) noexcept;
+  virtual void free(void* ptr) noexcept = 0;
   // `stream` uses the block too: after free it is reused only when the work queued on `stream` by then is done.
-  void record_stream(void* ptr, Stream& stream);
+  virtual void record_stream(void* ptr, Stream& stream) = 0;
   // Gives segments without a block in use back to the device, after the work that is queued on its streams. With an id:
   // only those of this private pool, if nobody uses it.
-  void empty_cache(PoolId only = {});
+  virtual void empty_cache(PoolId only = {}) = 0;
   // Bytes of the block (at least what was requested). Throws Error (ATALLA_ERR_ARGUMENT) for a foreign pointer.
-  size_t allocation_bytes(const void* ptr) const;
+  virtual size_t allocation_bytes(const void* ptr) const = 0;
   // The block that holds `ptr`, which may point into its middle: its first address; nullptr if there is none.
-  void* allocation_base(const void* ptr, size_t* bytes = nullptr) const;
+  virtual void* allocation_base(const void* ptr, size_t* bytes = nullptr) const = 0;
   // What was gathered when the block was allocated; null if nothing was, or for a foreign pointer.
-  MemoryContext allocation_context(const void* ptr) const;
+  virtual MemoryContext allocation_context(const void* ptr) const = 0;
   // Upper bound of reserved bytes; 0: none. Beyond it allocate is out of memory.
-  void set_limit(size_t bytes);
-  size_t limit() const;
+  virtual void set_limit(size_t bytes) = 0;
+  virtual size_t limit() const = 0;
 
   // Makes a private pool, or adds a user to it.
-  void create_pool(PoolId id, PoolOptions options = {});
+  virtual void create_pool(PoolId id, PoolOptions options = {}) = 0;
   // create_pool; then allocations go to the pool: those on streams that `takes` accepts (of any thread; called with
   // the allocator's lock held, so it must not allocate or wait), or without it those of the calling thread. Of several
   // that accept an allocation the latest one has it.
-  void begin_allocate_to_pool(PoolId id, std::function<bool(const Stream&)> takes = nullptr);
+  virtual void begin_allocate_to_pool(PoolId id, std::function<bool(const Stream&)> takes = nullptr) = 0;
   // Throws Error (ATALLA_ERR_ARGUMENT) if it was not begun.
-  void end_allocate_to_pool(PoolId id);
-  void release_pool(PoolId id);     // one user less. Throws Error (ATALLA_ERR_ARGUMENT) for a pool without users
-  int pool_users(PoolId id) const;  // 0 for an unknown one
+  virtual void end_allocate_to_pool(PoolId id) = 0;
+  // One user less. Throws Error (ATALLA_ERR_ARGUMENT) for a pool without users.
+  virtual void release_pool(PoolId id) = 0;
+  virtual int pool_users(PoolId id) const = 0;  // 0 for an unknown one
 
-  Stats stats() const;
-  void reset_peak_stats();
-  void reset_accumulated_stats();
+  virtual Stats stats() = 0;
+  virtual void reset_peak_stats() = 0;
+  virtual void reset_accumulated_stats() = 0;
   // With an id: only segments of this private pool.
-  Snapshot snapshot(PoolId only = {}, bool with_trace = false);
-  void clear_trace();
-
- private:
-  std::unique_ptr<AllocatorState> state_;
+  virtual Snapshot snapshot(PoolId only = {}, bool with_trace = false) = 0;
+  virtual void clear_trace() = 0;
 };
 
 }  // namespace atalla::runtime

@@ -58,7 +58,7 @@ Snapshot AllocatorState::snapshot(PoolId only, bool with_trace) {
     const Block* block = table_.find(addr);
     const Pool& pool = *block->pool;
     const PoolId id = pool.owner != nullptr ? pool.owner->id : PoolId{};
-    if (only && id != only) continue;
+    if (only != PoolId{} && id != only) continue;
     SegmentInfo info{addr, segment.bytes, pool.stream->id(), pool.kind == PoolKind::kLarge, id, segment.context, {}};
     for (; block != nullptr; block = block->next) {
       info.blocks.push_back(

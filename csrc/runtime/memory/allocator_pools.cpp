@@ -37,7 +37,7 @@ int AllocatorState::pool_users(PoolId id) const {
 }
 
 void AllocatorState::create_pool(PoolId id, PoolOptions options) {
-  if (!id) throw Error(ATALLA_ERR_ARGUMENT, "(0, 0) is not the id of a private memory pool");
+  if (id == PoolId{}) throw Error(ATALLA_ERR_ARGUMENT, "(0, 0) is not the id of a private memory pool");
   std::lock_guard guard(lock_);
   auto& pool = private_pools_[id];
   if (pool == nullptr) pool = std::make_unique<PrivatePool>(id, options);

@@ -173,7 +173,8 @@ std::vector<atalla_addr> AllocatorState::detach_free_segments(PoolId only) {
     ++it;
     const PrivatePool* owner = block->pool->owner;
     if (!block->is_free() || block->is_split()) continue;
-    if (owner != nullptr ? owner->users > 0 || (only && owner->id != only) : static_cast<bool>(only)) continue;
+    const bool other = only != PoolId{} && (owner == nullptr || owner->id != only);
+    if (other || (owner != nullptr && owner->users > 0)) continue;
     detached.push_back(block->addr);
     detach_segment(block);
   }

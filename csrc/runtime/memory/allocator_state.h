@@ -19,33 +19,33 @@
 
 namespace atalla::runtime {
 
-// The caching allocator behind its interface. Public members lock; private ones are called with lock_ held, and those
+// What implements the caching allocator. Public members lock; private ones are called with lock_ held, and those
 // that wait for the device let it go meanwhile.
-class AllocatorState {
+class AllocatorState final : public CachingAllocator {
  public:
   explicit AllocatorState(Device& device);
 
-  void* allocate(size_t bytes, Stream& stream);
-  void free(void* ptr) noexcept;
-  void record_stream(void* ptr, Stream& stream);
-  void empty_cache(PoolId only);
-  size_t allocation_bytes(const void* ptr) const;
-  void* allocation_base(const void* ptr, size_t* bytes) const;
-  MemoryContext allocation_context(const void* ptr) const;
-  void set_limit(size_t bytes);
-  size_t limit() const;
+  void* allocate(size_t bytes, Stream& stream) override;
+  void free(void* ptr) noexcept override;
+  void record_stream(void* ptr, Stream& stream) override;
+  void empty_cache(PoolId only) override;
+  size_t allocation_bytes(const void* ptr) const override;
+  void* allocation_base(const void* ptr, size_t* bytes) const override;
+  MemoryContext allocation_context(const void* ptr) const override;
+  void set_limit(size_t bytes) override;
+  size_t limit() const override;
 
-  Stats stats();
-  void reset_peak_stats();
-  void reset_accumulated_stats();
-  Snapshot snapshot(PoolId only, bool with_trace);
-  void clear_trace();
+  Stats stats() override;
+  void reset_peak_stats() override;
+  void reset_accumulated_stats() override;
+  Snapshot snapshot(PoolId only, bool with_trace) override;
+  void clear_trace() override;
 
-  void create_pool(PoolId id, PoolOptions options);
-  void begin_allocate_to_pool(PoolId id, std::function<bool(const Stream&)> takes);
-  void end_allocate_to_pool(PoolId id);
-  void release_pool(PoolId id);
-  int pool_users(PoolId id) const;
+  void create_pool(PoolId id, PoolOptions options) override;
+  void begin_allocate_to_pool(PoolId id, std::function<bool(const Stream&)> takes) override;
+  void end_allocate_to_pool(PoolId id) override;
+  void release_pool(PoolId id) override;
+  int pool_users(PoolId id) const override;
 
  private:
   // A freed block that another stream may still use.

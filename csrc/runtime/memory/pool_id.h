@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <utility>
 
 #include "runtime/c_api/export.h"
 
@@ -12,12 +11,7 @@ namespace atalla::runtime {
 
 // Names a private pool of the caching allocator, as PyTorch's MempoolId_t does: {n, 0} is a pool that a graph made for
 // its own capture, {0, n} one that a user made. {0, 0}: no private pool.
-struct PoolId {
-  uint64_t first = 0;
-  uint64_t second = 0;
-  auto operator<=>(const PoolId&) const = default;
-  explicit operator bool() const noexcept { return first != 0 || second != 0; }
-};
+using PoolId = std::pair<uint64_t, uint64_t>;
 
 // An id that nobody has, for all devices.
 ATALLA_RUNTIME_API PoolId new_graph_pool_id() noexcept;
