@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "runtime/c_api/atalla.hpp"
@@ -229,15 +229,15 @@ void run_method(Program& program, uint32_t method, const Options& options) {
     outputs.push_back(results.back().tensor());
   }
   for (int64_t i = 0; i < options.warmup; ++i) program.run(inputs, outputs, method, ATALLA_RUN_HOST);
-  std::unique_ptr<Trace> trace;
-  if (!options.trace.empty()) trace = std::make_unique<Trace>();
+  std::optional<runtime::Recording> recording;
+  if (!options.trace.empty()) recording.emplace();
   std::vector<double> times;
   for (int64_t i = 0; i < options.repeat; ++i) {
     auto begin = Clock::now();
     program.run(inputs, outputs, method, ATALLA_RUN_HOST);
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
   }
-  if (trace) trace->write(options.trace);
+  if (recording) write_trace(recording->stop(), options.trace);
   for (size_t i = 0; i < results.size(); ++i) {
     bool written = i < options.outputs.size();
     if (written) write_file(options.outputs[i], to_dense(results[i].tensor()));

@@ -2,7 +2,6 @@
 #include "runtime/tools/trace.h"
 
 #include "runtime/device/api.h"
-#include "runtime/graph/recording.h"
 #include "runtime/loadable/file/json.h"
 #include "runtime/tools/npy.h"
 
@@ -15,15 +14,7 @@ std::string name_of(const atalla_work_record& record) {
 
 }  // namespace
 
-struct Trace::Impl {
-  runtime::Recording recording;
-};
-
-Trace::Trace() : impl_(std::make_unique<Impl>()) {}
-Trace::~Trace() = default;
-
-void Trace::write(const std::string& path) {
-  runtime::RecordedWork work = impl_->recording.stop();
+void write_trace(const runtime::RecordedWork& work, const std::string& path) {
   std::string text;
   runtime::loadable::JsonWriter json(text);
   json.open('{');
