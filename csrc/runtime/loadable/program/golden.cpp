@@ -68,8 +68,9 @@ class Verifier {
     }
     auto instance = dynamic.dynamic() ? instantiate(view_, golden_.method, dynamic, symbols) : nullptr;
     const View& sized = instance ? instance->view : view_;
-    for (uint32_t i = 0; i < inputs.size(); ++i) inputs[i] = type_of(sized, sized.inputs[method.inputs.first + i]);
-    for (uint32_t i = 0; i < outputs.size(); ++i) outputs[i] = type_of(sized, sized.outputs[method.outputs.first + i]);
+    const MethodPorts ports(sized, golden_.method, 0);
+    for (uint32_t i = 0; i < inputs.size(); ++i) inputs[i] = ports.inputs[i].type;
+    for (uint32_t i = 0; i < outputs.size(); ++i) outputs[i] = ports.outputs[i].type;
     uint64_t room = program_.dram_bytes();
     for (const auto* tensors : {&inputs, &outputs})
       for (const atalla_tensor& t : *tensors) take_room(room, t);
@@ -103,17 +104,6 @@ class Verifier {
       throw Error(ATALLA_ERR_OUT_OF_MEMORY, "golden " + std::to_string(number_) + " has tensors of more than the " +
                                                 std::to_string(program_.dram_bytes()) + " bytes of the device");
     room -= bytes;
-  }
-
-  static atalla_tensor type_of(const View& view, const Port& port) {
-    Value value = view.values[port.value];
-    Shape shape = read_shape(view, value.ndim, value.sizes, value.strides);
-    atalla_tensor t{};
-    t.dtype = value.dtype;
-    t.ndim = value.ndim;
-    std::copy(std::begin(shape.sizes), std::end(shape.sizes), t.sizes);
-    std::copy(std::begin(shape.strides), std::end(shape.strides), t.strides);
-    return t;
   }
 
   void fill(atalla_tensor& t, uint32_t input, std::vector<std::byte>& memory) {
