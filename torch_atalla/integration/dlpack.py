@@ -27,10 +27,10 @@ def _order(tensor: torch.Tensor, stream: int | None) -> None:
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
     ordinal = tensor.device.index
-    stream_id = _C.stream_of_handle(ordinal, stream) if stream else 0
-    if stream_id is None:
+    found = _C.find_stream(stream) if stream else (ordinal, 0)
+    if found is None or found[0] != ordinal:
         raise BufferError(f"unsupported stream on atalla: {stream} is not the native_handle of a stream of {ordinal}")
-    consumer = torch.Stream(stream_id=stream_id, device_index=ordinal, device_type=int(_device_type()))
+    consumer = torch.Stream(stream_id=found[1], device_index=ordinal, device_type=int(_device_type()))
     current = torch.accelerator.current_stream(tensor.device)
     if consumer != current:
         consumer.wait_event(current.record_event(torch.Event(tensor.device)))

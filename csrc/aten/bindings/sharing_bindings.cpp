@@ -51,17 +51,6 @@ std::vector<std::vector<size_t>> shared_storages(const py::tuple& values) {
   return shared;
 }
 
-// The id of the stream whose native handle this is, or None.
-py::object stream_of_handle(int ordinal, uintptr_t handle) {
-  for (int64_t id = 0; id < runtime::kMaxStreams; ++id) {
-    try {
-      if (reinterpret_cast<uintptr_t>(runtime::Device::get(ordinal).stream(id).handle()) == handle) return py::int_(id);
-    } catch (const runtime::Error&) {  // nobody asked for that stream yet
-    }
-  }
-  return py::none();
-}
-
 }  // namespace
 
 void bind_sharing(py::module_& m) {
@@ -69,7 +58,6 @@ void bind_sharing(py::module_& m) {
   m.def("receive_storage", &receive);
   m.def("shared_storages", &shared_storages);
   m.def("collect_shared", &collect_shared, py::call_guard<py::gil_scoped_release>());
-  m.def("stream_of_handle", &stream_of_handle);
   m.def("in_bad_fork", &runtime::in_forked_child);
   m.def("forked_error", [] { return runtime::forked_error; });
   // Lets torch forget, in a child, that the device was initialised: the child's first use asks again, and is refused.
