@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tools.codegen import model, package_tables, registrations
+from tools.codegen import calls, model, package_tables, registrations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,8 +61,43 @@ class TestEntries(unittest.TestCase):
         self.fails("- {op: exp, formula: exp(self), requires: self > 0}", "requires: expected a mapping")
         self.fails("- {op: exp, formula: exp(self), kernel: exp}", "a formula's kernel is named pointwise.<name>")
 
+    def test_wrong_call(self):
+        self.fails("- {op: mm, kernel: gemm, adaptor: 'mm(', dtypes: [floating]}", "expected a function or a call")
+        with self.assertRaisesRegex(model.EntryError, "adaptor of `mm`: the op has no argument `other`"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "ops.yaml"
+                path.write_text("- {op: mm, kernel: gemm, adaptor: 'mm(self, other, out)', dtypes: [floating]}")
+                registrations.generate(model.load(path))
+
     def test_not_a_list(self):
         self.fails("op: exp", "expected a list of entries")
+
+
+class TestCalls(unittest.TestCase):
+    def test_arguments(self):
+        call = calls.parse("f(kernel, 'a, b', {x, y}, ..., lr=at::scalar_tensor(lr, at::kDouble))")
+        expected = ["kernel", '"a, b"', "{x, y}", "self", "at::scalar_tensor(lr, at::kDouble)", "out"]
+        self.assertEqual(call.filled(["self", "lr", "out"]), expected)
+        self.assertEqual(call.headers(), {"ATen/ops/scalar_tensor.h"})
+        self.assertTrue(call.uses("kernel") and call.is_given("out") and not call.uses("out"))
+        self.assertEqual(calls.parse("f").filled(["self"]), ["self"])
+
+    def test_optional_tensors(self):
+        type_ = "const ::std::optional<at::Tensor> &"
+        for text, declared, value in (
+            ("f(...)", "void f(const at::Tensor &);", "bias.value_or(at::Tensor())"),
+            ("f", f"void f({type_});", "bias"),
+        ):
+            call = calls.parse(text)
+            self.assertEqual(calls.Declarations().add(call, "void", {"bias": type_}, ["bias"]), declared)
+            self.assertEqual(call.value("bias", type_), value)
+
+    def test_the_first_entry_declares(self):
+        declarations = calls.Declarations()
+        types = {"self": "const at::Tensor &", "dim": "int64_t"}
+        first = declarations.add(calls.parse("f(true, self, {dim})"), "void", types, list(types))
+        self.assertEqual(first, "void f(bool, const at::Tensor &, std::initializer_list<int64_t>);")
+        self.assertEqual(declarations.add(calls.parse("f(self, {}, dim)"), "int", types, list(types)), first)
 
 
 class TestOutputs(unittest.TestCase):

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from torchgen.api.types import DispatcherSignature, NativeSignature
 from torchgen.context import native_function_manager
-from torchgen.model import DispatchKey, NativeFunction
+from torchgen.model import DispatchKey, NativeFunction, SchemaKind
 
+from . import calls
 from .model import native_functions, upstream
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "csrc/aten/atalla_layout_functions.yaml"
-FIELDS = {"title", "shared", "upstream", "own", "without"}
+FIELDS = {"title", "shared", "upstream", "own", "store", "without"}
 
 
 class LayoutError(Exception):
@@ -29,6 +31,7 @@ class Kernel:
     function: NativeFunction
     name: str
     is_own: bool
+    store: str  # the function that gives a tensor of the caller the values of a result
 
     @property
     def op(self) -> str:
@@ -67,7 +70,8 @@ def load(path: Path) -> list[Layout]:
             raise LayoutError(f"{path}: {key}: {', '.join(sorted(stale))} in `without` is not a shared kernel")
         names = {op: name for op, name in shared.items() if op not in without}
         names |= entry.get("upstream", {}) | own
-        kernels = tuple(Kernel(functions[op], name, op in own) for op, name in sorted(names.items()))
+        store = entry.get("store", "copy_result")
+        kernels = tuple(Kernel(functions[op], name, op in own, store) for op, name in sorted(names.items()))
         found.append(Layout(key, entry["title"], kernels, without))
     return found
 
@@ -87,34 +91,73 @@ def wrapper(key: str, kernel: Kernel) -> tuple[str, list[str]]:
     name = f"{key}_{kernel.op.replace('.', '_')}"
     with native_function_manager(f):
         signature: DispatcherSignature | NativeSignature
-        if kernel.is_own:
-            signature, function = DispatcherSignature.from_schema(f.func, symint=False), kernel.name
-        else:
+        signature = DispatcherSignature.from_schema(f.func, symint=False)
+        if not kernel.is_own:
             signature = NativeSignature(f.func, symint=kernel.name.endswith("_symint"))
-            function = f"at::native::{kernel.name}"
         arguments = signature.arguments()
+        names = ", ".join(a.name for a in arguments)
+        call = own_call(kernel) if kernel.is_own else f"at::native::{kernel.name}({names})"
         declared = ", ".join(a.decl() for a in arguments)
         lines = [f"{signature.returns_type().cpp_type()} {name}({declared}) {{", *(f"  {s}" for s in guard(f))]
-        return name, [*lines, f"  return {function}({', '.join(a.name for a in arguments)});", "}"]
+        return name, [*lines, f"  return {call};", "}"]
 
 
-def declaration(kernel: Kernel) -> str:
+def written(kernel: Kernel) -> str:
+    """The tensor of the caller that takes the result, "" without."""
+    f, call = kernel.function.func, calls.parse(kernel.name)
+    if call.arguments is None:
+        return ""
+    if f.kind() == SchemaKind.out:
+        name = f.arguments.out[0].name
+        return "" if call.uses(name) else name
+    return "self" if f.kind() == SchemaKind.inplace else ""
+
+
+def own_call(kernel: Kernel) -> str:
+    call = calls.parse(kernel.name)
+    signature = DispatcherSignature.from_schema(kernel.function.func, symint=False)
+    outs = [a.name for a in kernel.function.func.arguments.out]
+    names = [a.name for a in signature.arguments() if not written(kernel) or a.name not in outs]
+    function = call.function if "::" in call.function else f"aten::{call.function}"  # not the function of ATen's name
+    text = f"{function}({', '.join(call.filled(names))})"
+    text = re.sub(r"\brest\b", ", ".join(names[1:]), text)
+    return f"{kernel.store}({text}, {written(kernel)})" if written(kernel) else text
+
+
+def is_expression(kernel: Kernel) -> bool:
+    """Whether the call has others as arguments, of functions that a header declares."""
+    return any("(" in argument for argument in calls.parse(kernel.name).arguments or ())
+
+
+def declaration(kernel: Kernel, declarations: calls.Declarations) -> str:
     with native_function_manager(kernel.function):
         signature = DispatcherSignature.from_schema(kernel.function.func, symint=False)
-        arguments = ", ".join(a.decl() for a in signature.arguments())
-        return f"{signature.returns_type().cpp_type()} {kernel.name}({arguments});"
+        returned = signature.returns_type().cpp_type()
+        outs = [a.name for a in kernel.function.func.arguments.out] if written(kernel) else []
+        types = {a.name: a.type for a in signature.arguments() if a.name not in outs}
+        if written(kernel):
+            returned = returned.replace("&", "")
+            types = {name: "const at::Tensor &" if type_ == "at::Tensor &" else type_ for name, type_ in types.items()}
+        return declarations.add(calls.parse(kernel.name), returned, types, list(types))
 
 
 def generate(layouts: list[Layout]) -> str:
     kernels = [kernel for layout in layouts for kernel in layout.kernels]
     includes = {kernel.function.root_name for kernel in kernels if not kernel.is_own}
+    declarations = calls.Declarations()
+    own = [kernel for kernel in kernels if kernel.is_own]
+    declared = {declaration(kernel, declarations) for kernel in own if not is_expression(kernel)}
+    headers = {header for kernel in own for header in calls.parse(kernel.name).headers()}
+    stores = {f"at::Tensor& {layout.kernels[0].store}(const at::Tensor&, at::Tensor&);" for layout in layouts}
     lines = [
         f"// Generated from {Path(TABLE).name} by tools/codegen. Do not edit.",
         "#include <ATen/DeviceGuard.h>",
         "#include <torch/library.h>",
         *(f"#include <ATen/ops/{name}_native.h>" for name in sorted(includes)),
+        *(f"#include <{header}>" for header in sorted(headers)),
+        '#include "aten/kernels/quantized/quantized.h"',
         "namespace atalla::aten {",
-        *sorted({declaration(kernel) for kernel in kernels if kernel.is_own}),
+        *sorted(declared | stores),
         "namespace {",
     ]
     for layout in layouts:

@@ -25,7 +25,7 @@ from torchgen.model import (
     SchemaKind,
 )
 
-from . import c_abi
+from . import c_abi, calls
 from . import kernels as contracts
 
 CLASSES: dict[str, tuple[str, ...]] = {
@@ -100,14 +100,19 @@ class Entry:
     function: NativeFunction  # the overload that `op` names
     promotion: str
     iterator: str | None
-    adaptor: str | None
+    call: calls.Call | None  # of the adaptor
     kernels: tuple[str, ...]  # names of the chip kernels it launches
     variants: dict[str, str] | None  # value of the string argument -> kernel name
     variant_arg: str | None
     pointwise: tuple[Pointwise, ...]  # kernels that this entry defines
+    formula: Pointwise | None  # of the first kernel
     compute_dtypes: tuple[str, ...]
     results: tuple[str, ...] = ("same",)  # of an adaptor that allocates; each a dtype, or "same" as the first tensor's
     overlap: str | None = None  # what memory the outputs that a caller gives must not share
+
+    @property
+    def adaptor(self) -> str | None:
+        return self.call.function if self.call else None
 
     @property
     def is_upstream(self) -> bool:
@@ -231,8 +236,11 @@ class Parser:
         promotion = self.known("promotion", raw.get("promotion", "default"), PROMOTIONS, line)
         iterator = raw.get("iterator") and self.known("iterator", raw["iterator"], ITERATORS, line)
         function, group = functions[op], groups.get(op)
-        adaptor = raw.get("adaptor")
-        if not adaptor and not iterator and not (group and group.structured and group.out.structured_inherits):
+        try:
+            call = calls.parse(raw["adaptor"]) if "adaptor" in raw else None
+        except calls.CallError as error:
+            raise self.fail(line, f"adaptor: {error}") from error
+        if not call and not iterator and not (group and group.structured and group.out.structured_inherits):
             raise self.fail(line, f"`{op}` is no structured TensorIterator op: give `iterator` or `adaptor`")
         pointwise, variants, variant_arg = self.formulas(raw, function, line)
         for p in pointwise:
@@ -253,11 +261,13 @@ class Parser:
         given = raw.get("result", "same")
         results = tuple(given) if isinstance(given, list) else (given,)
         overlap = raw.get("overlap") and self.known("overlap", raw["overlap"], OVERLAPS, line)
-        if overlap and not (group and group.structured and not group.out.structured_inherits):
-            raise self.fail(line, f"overlap: `{op}` is checked by its iterator or its adaptor")
+        if overlap and (not call or (group and group.structured and group.out.structured_inherits)):
+            raise self.fail(line, f"overlap: `{op}` is checked by its iterator")
+        family, _, name = kernels[0].partition(".")
+        formula = self.kernels[name] if family == "pointwise" else None
         return Entry(
-            *(op, line, group, function, promotion, iterator, adaptor),
-            *(kernels, variants, variant_arg, pointwise, dtypes, results, overlap),
+            *(op, line, group, function, promotion, iterator, call),
+            *(kernels, variants, variant_arg, pointwise, formula, dtypes, results, overlap),
         )
 
     def kernel_dtypes(self, kernels: tuple[str, ...], line: int) -> tuple[str, ...]:

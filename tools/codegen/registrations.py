@@ -9,6 +9,7 @@ goes to the fallback, which counts or forbids it.
 
 from __future__ import annotations
 
+import re
 import zlib
 
 from torchgen.api import structured
@@ -17,7 +18,8 @@ from torchgen.api.types import DispatcherSignature
 from torchgen.context import native_function_manager
 from torchgen.model import NativeFunction, SchemaKind
 
-from .model import CODES, DTYPES, Entry, upstream_kernels
+from .calls import CallError, Declarations
+from .model import CODES, DTYPES, Entry, EntryError, upstream_kernels
 
 # Tensor arguments whose dtype is not the op's: indices and masks.
 UNCHECKED = {
@@ -68,14 +70,23 @@ def upstream_kernel(f: NativeFunction) -> str:
     return f"at::native::{'structured_' if f.structured or f.structured_delegate else ''}{metadata.kernel}"
 
 
+def kernel_type(entry: Entry) -> str:
+    return "PointwiseKernel" if entry.formula else "Kernel"
+
+
 def kernel_definitions(entry: Entry) -> list[str]:
     if entry.adaptor or entry.family != "pointwise":
         names = ", ".join(f'"{kernel}"' for kernel in entry.kernels)
-        return [
+        lines = [
             f"constexpr uint32_t kDtypes = {mask(entry.compute_dtypes)};",
             f"constexpr const char* kNames[] = {{{names}}};",
             "const KernelSet kernels{kNames};",
         ]
+        if entry.call and entry.call.uses("kernel"):
+            formula = entry.formula
+            limits = f", {mask(formula.dtypes)}, {len(formula.inputs)}" if formula else ""
+            lines.append(f'const {kernel_type(entry)} kernel{{"{entry.kernels[0]}"{limits}}};')
+        return lines
     by_name = {f"pointwise.{p.name}": p for p in entry.pointwise}
     lines = []
     for i, kernel in enumerate(entry.kernels):
@@ -191,6 +202,14 @@ def taken_dtypes(entry: Entry, dtypes: str = "kDtypes") -> str:
     return f"{dtypes} | kAnyRank" if all(kernel.startswith(ANY_RANK) for kernel in entry.kernels) else dtypes
 
 
+def adaptor_call(entry: Entry, values: dict[str, str]) -> str:
+    """The call of the adaptor, where the op's arguments have these values."""
+    assert entry.call is not None
+    names = re.compile("|".join(['"[^"]*"', *(rf"\b{name}\b" for name in values)]))
+    arguments = [names.sub(lambda m: values.get(m[0], m[0]), a) for a in entry.call.filled(list(values))]
+    return f"{entry.call.function}({', '.join(arguments)})"
+
+
 def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     group = entry.group
     assert group is not None
@@ -203,7 +222,9 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
         SchemaKind.out: f"Out<Meta, {n}> op({', '.join(outs)});",
     }[kind]
     sig = signature(f)
-    meta_args = ", ".join(e.expr for e in translate(sig.arguments(), structured.meta_arguments(group), method=False))
+    meta = structured.meta_arguments(group)
+    given_to_meta = [e.expr for e in translate(sig.arguments(), meta, method=False)]
+    meta_args = ", ".join(given_to_meta)
     lines = [f"{declaration(f, kind.name)} {{", *variant_check(entry, f)]
     given = {SchemaKind.functional: "", SchemaKind.inplace: "self", SchemaKind.out: ", ".join(outs)}[kind]
     lines += dense_launch(entry, f, given)
@@ -211,10 +232,11 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
     if not is_iterator:
         lines += device_check(f)
     lines += [f"  {holder}", f"  op.meta({meta_args});", *number_checks(entry, f), *overlap_checks(entry, f)]
-    outputs = ", ".join(f"op.output({i})" for i in range(n))
     if entry.adaptor:
-        iterator = ["op"] if is_iterator and not entry.is_upstream else []
-        args = ", ".join([*iterator, *([meta_args] if meta_args else []), outputs])
+        iterator = is_iterator and not entry.is_upstream
+        values = {"iterator": "op"} if iterator else {}
+        values |= zip((a.name for a in meta), given_to_meta, strict=True)
+        values |= {a.name: f"op.output({i})" for i, a in enumerate(group.out.func.arguments.out)}
         tensors = [t for t in entry.tensors() if t not in UNCHECKED]
         taken = f"takes({taken_dtypes(entry)}, {', '.join(['op.output(0)', *tensors])})"
         if iterator and entry.pointwise and tensors:  # which converts its inputs to the dtype of the result
@@ -223,7 +245,8 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
             )
             taken = f"({taken})"
         lines.append(f"  if (!kernels.available() || !{taken}) return {fallback_call(f)};")
-        lines.append(f"  {'op.impl' if entry.is_upstream else entry.adaptor}({args});")
+        upstream = f"op.impl({', '.join(values.values())})"
+        lines.append(f"  {upstream if entry.is_upstream else adaptor_call(entry, values)};")
     else:
         lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
     lines.append("  op.finish();")
@@ -239,7 +262,8 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
 
 def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
     kind = f.func.kind()
-    tensors = ", ".join(a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like())
+    formula = entry.formula if entry.pointwise else None
+    tensors = ", ".join(i.name for i in formula.inputs) if formula else ", ".join(entry.tensors())
     out = f.func.arguments.out[0].name if f.func.arguments.out else ""
     result = {SchemaKind.functional: "result", SchemaKind.inplace: "self", SchemaKind.out: out}[kind]
     lines = [f"{declaration(f, kind.name)} {{"]
@@ -255,6 +279,28 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
     return [*lines, "}"]
 
 
+def copies(entry: Entry) -> bool:
+    """Whether the op is an out= form, and the adaptor gives new tensors."""
+    outs = entry.function.func.arguments.out
+    return bool(outs and entry.call and not entry.call.is_given(outs[0].name))
+
+
+def copied_results(entry: Entry, outs: list[str], call: str) -> list[str]:
+    lines = [f"  const auto result = {call};"]
+    if len(outs) == 1:
+        return [*lines, f"  return copy_result(result, {outs[0]});"]
+    lines += [f"  copy_result(std::get<{i}>(result), {out});" for i, out in enumerate(outs) if out not in UNCHECKED]
+    return [*lines, f"  return {{{', '.join(outs)}}};"]
+
+
+# The dtype of a result that the wrapper allocates, by the first tensor.
+RESULT_DTYPES = {
+    "same": "{}.scalar_type()",
+    "real": "c10::toRealValueType({}.scalar_type())",
+    "index": "out_int32 ? c10::kInt : c10::kLong",
+}
+
+
 def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     sig = signature(f)
     names = [a.name for a in sig.arguments()]
@@ -264,17 +310,24 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
     taken = f" || !takes({taken_dtypes(entry, dtypes)}, {', '.join(checked)})" if checked else ""
-    lines.append(f"  if (!kernels.available(){taken}) return {fallback_call(f)};")
+    lines += [f"  if (!kernels.available(){taken}) return {fallback_call(f)};", *overlap_checks(entry, f)]
+    if entry.is_upstream:
+        return [*lines, f"  return {upstream_kernel(f)}({', '.join(names)});", "}"]
+    assert entry.call is not None
+    values = {a.name: entry.call.value(a.name, a.type) for a in sig.arguments()}
+    if copies(entry):
+        return [*lines, *copied_results(entry, outs, adaptor_call(entry, values)), "}"]
     if not allocates:
-        adaptor = upstream_kernel(f) if entry.is_upstream else entry.adaptor
-        return [*lines, f"  return {adaptor}({', '.join(names)});", "}"]
+        return [*lines, f"  return {adaptor_call(entry, values)};", "}"]
     first = "self" if "self" in entry.tensors() else entry.tensors()[0]
     results = entry.results[: len(f.func.returns)]
     for i, result in enumerate(results):
-        dtype = f"{first}.scalar_type()" if result == "same" else f"static_cast<c10::ScalarType>({CODES[result]})"
+        dtype = RESULT_DTYPES.get(result, "").format(first) or f"static_cast<c10::ScalarType>({CODES[result]})"
         lines.append(f"  at::Tensor result{i} = empty_like_dtype({first}, {{0}}, {dtype});")
     made = [f"result{i}" for i in range(len(results))]
-    lines.append(f"  {entry.adaptor}({', '.join([*names, *made])});")
+    assert entry.group is not None
+    values |= zip((a.name for a in entry.group.out.func.arguments.out), made, strict=True)
+    lines.append(f"  {adaptor_call(entry, values)};")
     return [*lines, f"  return {made[0]};" if len(made) == 1 else f"  return {{{', '.join(made)}}};", "}"]
 
 
@@ -314,21 +367,33 @@ def overloads(entry: Entry) -> list[str]:
     return [str(f.func.name) for f, _, _ in variants(entry)]
 
 
-def adaptor_declaration(entry: Entry) -> str:
-    if not entry.structured:
-        f = entry.group.out if entry.allocates and entry.group else entry.function
-        with native_function_manager(f):
-            return declaration(f, str(entry.adaptor)) + ";"
+def adaptor_declaration(entry: Entry, declarations: Declarations) -> str:
+    if entry.call is None or entry.is_upstream:
+        return ""
     group = entry.group
-    assert group is not None
-    args = ["at::TensorIteratorBase& iterator"] if group.out.structured_inherits else []
-    with native_function_manager(group):
-        args += [a.decl() for a in structured.meta_arguments(group)]
-    args += [f"const at::Tensor& {a.name}" for a in group.out.func.arguments.out]
-    return f"void {entry.adaptor}({', '.join(args)});"
+    if entry.structured:
+        assert group is not None
+        returned = "void"
+        types = {"iterator": "at::TensorIteratorBase&"} if group.out.structured_inherits else {}
+        with native_function_manager(group):
+            types |= {a.name: a.type for a in structured.meta_arguments(group)}
+        types |= {a.name: "const at::Tensor&" for a in group.out.func.arguments.out}
+    else:
+        f = group.out if entry.allocates and group else entry.function
+        with native_function_manager(f):
+            returned = signature(f).returns_type().cpp_type()
+            types = {a.name: a.type for a in signature(f).arguments()}
+        if copies(entry):
+            returned = returned.replace("&", "")
+    names = list(types)
+    types["kernel"] = f"const {kernel_type(entry)}&"
+    try:
+        return declarations.add(entry.call, returned, types, names)
+    except CallError as error:
+        raise EntryError(f"line {entry.line}: adaptor of `{entry.op}`: {error}") from error
 
 
-def shard(entries: list[Entry]) -> str:
+def shard(entries: list[Entry], declared: dict[str, str]) -> str:
     includes, declarations, body, registrations = set(), [], [], []
     for entry in entries:
         space = identifier(entry)
@@ -340,10 +405,12 @@ def shard(entries: list[Entry]) -> str:
             body.append(f"using Meta = {upstream_kernel(entry.group.out) if entry.is_upstream else meta};")
         if entry.op in FITTING_NUMBERS:
             declarations.append("void check_fits(const std::optional<at::Scalar>& value, c10::ScalarType dtype);")
-        if entry.is_upstream:
+        if entry.is_upstream or (entry.call and "at::native::" in entry.call.function):
             includes.add(f"ATen/ops/{entry.function.root_name}_native.h")
-        elif entry.adaptor and adaptor_declaration(entry) not in declarations:
-            declarations.append(adaptor_declaration(entry))
+        if entry.call:
+            includes |= entry.call.headers()
+        if declared[entry.op] and declared[entry.op] not in declarations:
+            declarations.append(declared[entry.op])
         body += kernel_definitions(entry)
         for f, name, lines in variants(entry):
             body += lines
@@ -373,11 +440,13 @@ def generate(entries: list[Entry], shards: int = 4) -> dict[str, str]:
     """File name -> source. An op's shard depends on the type of its functions alone: ops of one type share a file, for
     the reason told above, and a new entry recompiles one file."""
     parts: list[list[Entry]] = [[] for _ in range(shards)]
+    declarations = Declarations()
+    declared = {entry.op: adaptor_declaration(entry, declarations) for entry in entries}
     for entry in entries:
         with native_function_manager(entry.function):
             key = function_type(variants(entry)[0][0])
         parts[zlib.crc32(key.encode()) % shards].append(entry)
-    return {f"register_{i:02d}.cpp": shard(part) for i, part in enumerate(parts) if part}
+    return {f"register_{i:02d}.cpp": shard(part, declared) for i, part in enumerate(parts) if part}
 
 
 def promoted(entries: list[Entry]) -> str:

@@ -129,6 +129,11 @@ void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef st
   }
 }
 
+at::Tensor& copy_result(const at::Tensor& result, at::Tensor& out) {
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {
   TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(),
               " and output tensor dtype ", options.dtype(), " should match");

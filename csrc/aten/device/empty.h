@@ -27,5 +27,7 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::Tens
 // A tensor with the asked strides, or an undefined one if `out` has them already.
 at::Tensor make_proxy(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
                       const at::TensorOptions& options);
+// Gives an out= tensor the sizes and the values of `result`.
+at::Tensor& copy_result(const at::Tensor& result, at::Tensor& out);
 
 }  // namespace atalla::aten

@@ -3,6 +3,7 @@
 
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/bitwise_xor.h>
+#include <ATen/ops/random_native.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
@@ -14,9 +15,6 @@
 #include "aten/kernels/copy/copy_foreign.h"
 
 namespace atalla::aten {
-
-at::Tensor& random_from_to(at::Tensor& self, int64_t from, std::optional<int64_t> to,
-                           std::optional<at::Generator> generator);
 
 namespace {
 
@@ -166,7 +164,7 @@ class Call {
     return c10::isFloatingType(result_) ? result_ : c10::get_default_dtype_as_scalartype();
   }
 
-  // random_ with bounds: the adaptor checks them against the dtype, and draws int64.
+  // random_ with bounds: upstream's op checks them against the dtype, and draws int64.
   bool draw() {
     const size_t n = schema_.arguments().size();
     at::Tensor self = stack_[first_].toTensor();
@@ -175,7 +173,7 @@ class Call {
     const int64_t low = from ? stack_[first_ + 1].toInt() : 0;
     const auto high = stack_[first_ + (from ? 2 : 1)].toOptional<int64_t>();
     const auto generator = stack_[first_ + n - 1].toOptional<at::Generator>();
-    random_from_to(self, low, high, generator);
+    at::native::random_(self, low, high, generator);
     stack_.resize(first_);
     stack_.emplace_back(std::move(self));
     return true;

@@ -41,10 +41,4 @@ inline DimVector dims_but(const Tensor& t, int64_t dim) {
   return dims;
 }
 
-// Gives an out= tensor the sizes and the values of `result`.
-inline Tensor& copy_result(const Tensor& result, Tensor& out) {
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
-
 }  // namespace atalla::aten

@@ -70,7 +70,6 @@ void check_devices(const char* op, const T&... tensors) {
 
 // Half-precision values as float32, in which ops of several kernels compute to round once; others as they are.
 at::Tensor widened(const at::Tensor& t);
-inline at::Tensor widened(const std::optional<at::Tensor>& t) { return widened(t.value_or(at::Tensor())); }
 
 // A kernel of the chip, resolved by name on first use.
 class Kernel {
@@ -184,14 +183,23 @@ class LaunchBuilder {
   atalla_launch_desc desc_;
 };
 
-// One launch, on the device of the outputs: launch(kernel, at::kFloat, {out}, {self}, SoftmaxParameters{.dim = dim}).
+// One launch, on the device of the outputs, also if these have no elements: of kernels that check values of inputs.
 template <class... Parameters>
-void launch(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs,
-            std::initializer_list<Operand> inputs, const Parameters&... parameters) {
+void launch_always(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs,
+                   std::initializer_list<Operand> inputs, const Parameters&... parameters) {
   LaunchBuilder builder(kernel, compute_dtype, outputs, inputs);
   (builder.parameters(parameters), ...);
   for (const Operand& t : outputs)
     if (t.tensor.defined()) return builder.launch(t.tensor.device());
+}
+
+// The same where an element is written: launch(kernel, at::kFloat, {out}, {self}, SoftmaxParameters{.dim = dim}).
+template <class... Parameters>
+void launch(const Kernel& kernel, c10::ScalarType compute_dtype, std::initializer_list<Operand> outputs,
+            std::initializer_list<Operand> inputs, const Parameters&... parameters) {
+  for (const Operand& t : outputs)
+    if (t.tensor.defined() && t.tensor.numel() != 0)
+      return launch_always(kernel, compute_dtype, outputs, inputs, parameters...);
 }
 
 // A scalar argument of a formula. An absent one has the value 0.

@@ -19,7 +19,6 @@ const Kernel kFlip("flip"), kRoll("roll");
 Tensor flip(const Tensor& self, IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   Tensor out = at::empty_like(self, MemoryFormat::Preserve);
-  if (out.numel() == 0) return out;
   launch(kFlip, self.scalar_type(), {out}, {self},
          FlipParameters{.flipped = static_cast<int64_t>(flipped.to_ullong())});
   return out;
@@ -57,7 +56,6 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
               " channels and ", groups, " groups.");
   Tensor out = empty(self.sizes(), self.scalar_type(), self.device().index(), self.suggest_memory_format());
-  if (out.numel() == 0) return out;
   const int64_t per_group = channels / groups;
   DimVector sizes(self.sizes()), to(out.strides()), from(self.strides());
   sizes[1] = groups;
@@ -86,7 +84,6 @@ Tensor pixel_shuffle(const Tensor& self, int64_t factor) {
   const int64_t d = self.dim() - 3;
   sizes[d] /= factor * factor, sizes[d + 1] *= factor, sizes[d + 2] *= factor;
   const Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
-  if (out.numel() == 0) return out;
   const auto [from, to] = pixel_views(self, out, factor);
   device_copy(from, to);
   return out;
@@ -98,7 +95,6 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
   const int64_t d = self.dim() - 3;
   sizes[d] *= factor * factor, sizes[d + 1] /= factor, sizes[d + 2] /= factor;
   const Tensor out = empty(sizes, self.scalar_type(), self.device().index(), self.suggest_memory_format());
-  if (out.numel() == 0) return out;
   const auto [to, from] = pixel_views(out, self, factor);
   device_copy(from, to);
   return out;
@@ -115,7 +111,6 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
   }
   const Tensor part = self.narrow(dim, start, length);
   out.resize_(part.sizes());
-  if (out.numel() == 0) return out;
   launch(kCopy, self.scalar_type(), {out}, {part});
   return out;
 }

@@ -55,7 +55,6 @@ double factor(int64_t normalization, IntArrayRef sizes, IntArrayRef dims) {
 
 template <class Parameters>
 void launch_fft(const Kernel& kernel, const Tensor& in, const Tensor& out, const Parameters& parameters) {
-  if (out.numel() == 0) return;
   launch(kernel, c10::toComplexType(in.scalar_type()), {out}, {in}, parameters);
 }
 void launch_c2c(const Tensor& in, const Tensor& out, int64_t dim, bool forward, double scale) {
@@ -81,10 +80,6 @@ Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   return out;
 }
 
-Tensor& fft_c2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward, Tensor& out) {
-  return copy_result(fft_c2c(self, dim, normalization, forward), out);
-}
-
 Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided) {
   TORCH_CHECK(self.is_floating_point());
   const DimVector dims = sorted_dims(self, wrapped(self, dim), true);
@@ -95,10 +90,6 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   launch_fft(kR2c, self, out, FftR2cParameters{.dim = dims.back(), .factor = dims.size() == 1 ? scale : 1});
   for (size_t i = dims.size() - 1; i-- > 0;) launch_c2c(out, out, dims[i], true, i == 0 ? scale : 1);
   return out;
-}
-
-Tensor& fft_r2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided, Tensor& out) {
-  return copy_result(fft_r2c(self, dim, normalization, onesided), out);
 }
 
 // Several dimensions: complex transforms along all but the last, whose input need not be Hermitian.
@@ -115,10 +106,6 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   Tensor out = make_result(input, sizes, last, c10::toRealValueType(self.scalar_type()));
   launch_fft(kC2r, input, out, FftC2rParameters{.dim = dims.back(), .factor = factor(normalization, sizes, last)});
   return out;
-}
-
-Tensor& fft_c2r_out(const Tensor& self, IntArrayRef dim, int64_t normalization, int64_t last_dim_size, Tensor& out) {
-  return copy_result(fft_c2r(self, dim, normalization, last_dim_size), out);
 }
 
 }  // namespace atalla::aten

@@ -6,8 +6,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kGridSample("grid_sample"), kGridSampleBackward("grid_sample_backward");
-
 // The grid with d, h and w.
 struct Grid {
   explicit Grid(const Tensor& t) : tensor(t), sizes(t.sizes()), strides(t.strides()) {
@@ -27,8 +25,10 @@ void check(const Tensor& input, const Tensor& grid, int64_t spatial, int64_t int
   else check_grid_sampler_3d(input, grid, interpolation_mode);
 }
 
-Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
-                   bool align_corners, int64_t spatial) {
+}  // namespace
+
+Tensor grid_sample(const Kernel& kernel, int64_t spatial, const Tensor& input, const Tensor& grid,
+                   int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   check(input, grid, spatial, interpolation_mode);
   DimVector sizes(input.sizes().slice(0, 2));
   for (int64_t d = 0; d < spatial; ++d) sizes.push_back(grid.size(1 + d));
@@ -36,16 +36,17 @@ Tensor grid_sample(const Tensor& input, const Tensor& grid, int64_t interpolatio
   if (out.numel() == 0) return out;
   TORCH_CHECK(grid.scalar_type() == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ",
               grid.scalar_type());
-  launch(kGridSample, input.scalar_type(), {Image(out, spatial)}, {Image(input, spatial), Grid(grid)},
+  launch(kernel, input.scalar_type(), {Image(out, spatial)}, {Image(input, spatial), Grid(grid)},
          GridSampleParameters{.mode = static_cast<GridMode>(interpolation_mode),
                               .padding = static_cast<GridPadding>(padding_mode),
                               .align_corners = align_corners});
   return out;
 }
 
-std::tuple<Tensor, Tensor> grid_sample_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
-                                                int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
-                                                std::array<bool, 2> output_mask, int64_t spatial) {
+std::tuple<Tensor, Tensor> grid_sample_backward(const Kernel& kernel, int64_t spatial, const Tensor& grad_output,
+                                                const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                                                int64_t padding_mode, bool align_corners,
+                                                std::array<bool, 2> output_mask) {
   check(input, grid, spatial, interpolation_mode);
   const bool with_input = output_mask[0];
   Tensor grad_input, grad_grid = empty_like_dtype(grid, grid.sizes(), grid.scalar_type());
@@ -58,35 +59,9 @@ std::tuple<Tensor, Tensor> grid_sample_backward(const Tensor& grad_output, const
   const GridSampleBackwardParameters parameters{.mode = static_cast<GridMode>(interpolation_mode),
                                                 .padding = static_cast<GridPadding>(padding_mode),
                                                 .align_corners = align_corners};
-  launch(kGridSampleBackward, input.scalar_type(), {Image(grad_input, spatial), Grid(grad_grid)},
+  launch(kernel, input.scalar_type(), {Image(grad_input, spatial), Grid(grad_grid)},
          {Image(grad_output, spatial), Image(input, spatial), Grid(grid)}, parameters);
   return {grad_input, grad_grid};
-}
-
-}  // namespace
-
-Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
-                       bool align_corners) {
-  return grid_sample(input, grid, interpolation_mode, padding_mode, align_corners, 2);
-}
-
-Tensor grid_sampler_3d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
-                       bool align_corners) {
-  return grid_sample(input, grid, interpolation_mode, padding_mode, align_corners, 3);
-}
-
-std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
-                                                    int64_t interpolation_mode, int64_t padding_mode,
-                                                    bool align_corners, std::array<bool, 2> output_mask) {
-  return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask,
-                              2);
-}
-
-std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
-                                                    int64_t interpolation_mode, int64_t padding_mode,
-                                                    bool align_corners, std::array<bool, 2> output_mask) {
-  return grid_sample_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask,
-                              3);
 }
 
 }  // namespace atalla::aten

@@ -8,13 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kReflect("pad.reflect"), kReplicate("pad.replicate");
-
-void launch_pad(const Kernel& kernel, const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  if (out.numel() == 0) return;
-  launch(kernel, self.scalar_type(), {out}, {self}, pad_parameters(self.dim(), padding));
-}
-
 DimVector reflected_sizes2d(const Tensor& self, IntArrayRef padding) {
   check_padding_input<2>(self, padding);
   const int64_t h = self.dim() - 2, w = self.dim() - 1;
@@ -35,24 +28,20 @@ DimVector reflected_sizes2d(const Tensor& self, IntArrayRef padding) {
 
 }  // namespace
 
-void reflection_pad1d(const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  launch_pad(kReflect, self, padding, out);
+void pad(const Kernel& kernel, const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  launch(kernel, self.scalar_type(), {out}, {self}, pad_parameters(self.dim(), padding));
 }
 
-Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
+Tensor& reflection_pad2d_out(const Kernel& kernel, const Tensor& self, IntArrayRef padding, Tensor& out) {
   out.resize_(reflected_sizes2d(self, padding), image_format(self, 2));
-  launch_pad(kReflect, self, padding, out);
+  pad(kernel, self, padding, out);
   return out;
 }
 
-void reflection_pad3d(const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  out.resize_(out.sizes(), self.suggest_memory_format());  // the meta does not ask for it
-  launch_pad(kReflect, self, padding, out);
-}
-
-void replication_pad(const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  out.resize_(out.sizes(), self.suggest_memory_format());  // nor does this one's
-  launch_pad(kReplicate, self, padding, out);
+// Of ops whose meta does not ask for the memory format.
+void pad_in_format(const Kernel& kernel, const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  out.resize_(out.sizes(), self.suggest_memory_format());
+  pad(kernel, self, padding, out);
 }
 
 }  // namespace atalla::aten

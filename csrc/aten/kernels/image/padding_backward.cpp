@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kReflectBackward("pad_backward.reflect"), kReplicateBackward("pad_backward.replicate");
-
 // Real and imaginary parts are two channels that lie together.
 void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef padding, const Tensor& grad_input) {
   const int64_t spatial = static_cast<int64_t>(padding.size() / 2);
@@ -25,6 +23,8 @@ void launch_complex(const Kernel& kernel, const Tensor& grad_output, IntArrayRef
   grad_input.copy_(to);
 }
 
+}  // namespace
+
 void pad_backward(const Kernel& kernel, const Tensor& grad_output, IntArrayRef padding, const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
   if (grad_output.numel() == 0) {
@@ -37,6 +37,8 @@ void pad_backward(const Kernel& kernel, const Tensor& grad_output, IntArrayRef p
          pad_parameters(kImageDims, padding));
 }
 
+namespace {
+
 void check_sizes(const Tensor& grad_output, const Tensor& self, IntArrayRef padding) {
   const char* const names[] = {"width", "height", "depth"};
   for (size_t k = 0; k < padding.size() / 2; ++k) {
@@ -46,43 +48,27 @@ void check_sizes(const Tensor& grad_output, const Tensor& self, IntArrayRef padd
   }
 }
 
-Tensor& checked_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                    Tensor& grad_input) {
+}  // namespace
+
+Tensor& pad_backward_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
+                         Tensor& grad_input) {
   check_sizes(grad_output, self, padding);
   grad_input.resize_(self.sizes(), self.suggest_memory_format());
   pad_backward(kernel, grad_output, padding, grad_input);
   return grad_input;
 }
 
-}  // namespace
-
-void reflection_pad1d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                               const Tensor& grad_input) {
-  pad_backward(kReflectBackward, grad_output, padding, grad_input);
-}
-Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                                      Tensor& grad_input) {
-  return checked_out(kReflectBackward, grad_output, self, padding, grad_input);
-}
-void reflection_pad3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                               const Tensor& grad_input) {
-  grad_input.resize_(self.sizes(), self.suggest_memory_format());  // the meta does not ask for it
-  pad_backward(kReflectBackward, grad_output, padding, grad_input);
+Tensor& replication_pad_backward_out(const Kernel& kernel, int64_t numbers, const Tensor& grad_output,
+                                     const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
+  TORCH_CHECK(static_cast<int64_t>(padding.size()) == numbers, "padding size is expected to be ", numbers);
+  return pad_backward_out(kernel, grad_output, self, padding, grad_input);
 }
 
-void replication_pad1d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                                const Tensor& grad_input) {
-  pad_backward(kReplicateBackward, grad_output, padding, grad_input);
-}
-Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                                       Tensor& grad_input) {
-  TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4");
-  return checked_out(kReplicateBackward, grad_output, self, padding, grad_input);
-}
-Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
-                                       Tensor& grad_input) {
-  TORCH_CHECK(padding.size() == 6, "padding size is expected to be 6");
-  return checked_out(kReplicateBackward, grad_output, self, padding, grad_input);
+// Of an op whose meta does not ask for the memory format.
+void pad_in_format_backward(const Kernel& kernel, const Tensor& grad_output, const Tensor& self, IntArrayRef padding,
+                            const Tensor& grad_input) {
+  grad_input.resize_(self.sizes(), self.suggest_memory_format());
+  pad_backward(kernel, grad_output, padding, grad_input);
 }
 
 }  // namespace atalla::aten

@@ -10,47 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kMax("pool.max"), kAdaptiveMax("pool.adaptive_max"), kAverage("pool.average"),
-    kAdaptiveAverage("pool.adaptive_average"), kFractionalMax("pool.fractional_max");
-
-void launch_max(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                IntArrayRef dilation, const Tensor& out, const Tensor& indices) {
-  if (out.numel() == 0) return;
-  PoolMaxParameters parameters{};
-  set_windows(parameters, spatial, kernel, stride, padding);
-  set_spatial(parameters.dilation, dilation, spatial, 1);
-  launch(kMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)}, parameters);
-}
-
-void launch_average(const Tensor& self, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                    bool count_include_pad, std::optional<int64_t> divisor, const Tensor& out) {
-  if (out.numel() == 0) return;
-  PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor.value_or(0)};
-  set_windows(parameters, spatial, kernel, stride, padding);
-  launch(kAverage, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)}, parameters);
-}
-
-void launch_adaptive_max(const Tensor& self, int64_t spatial, const Tensor& out, const Tensor& indices) {
-  if (out.numel() == 0) return;
-  launch(kAdaptiveMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)});
-}
-
-void launch_fractional(const Tensor& self, int64_t spatial, IntArrayRef kernel, const Tensor& samples,
-                       const Tensor& out, const Tensor& indices) {
-  if (out.numel() == 0) return;
-  PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
-  set_spatial(parameters.kernel, kernel, spatial, 1);
-  launch(kFractionalMax, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)},
-         {Image(self, spatial), samples}, parameters);
-}
-
-// Sizes of an image with other spatial sizes.
-DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
-  DimVector sizes(self.sizes().slice(0, self.dim() - spatial.size()));
-  sizes.append(spatial.begin(), spatial.end());
-  return sizes;
-}
-
 DimVector max_pool3d_sizes(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride_, IntArrayRef padding_,
                            IntArrayRef dilation_, bool ceil_mode) {
   TORCH_CHECK(kernel_size.size() == 1 || kernel_size.size() == 3,
@@ -101,31 +60,21 @@ DimVector adaptive_average_sizes(const Tensor& self, IntArrayRef output_size, in
   return with_spatial(self, output_size);
 }
 
-Tensor& adaptive_average_out(const Tensor& self, IntArrayRef output_size, int64_t spatial, Tensor& out) {
-  const DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
-  TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(), " for `output` but got dtype ",
-              out.dtype());
-  out.resize_(sizes, spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous);
-  if (out.numel() == 0) return out;
-  launch(kAdaptiveAverage, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)});
-  return out;
-}
-
-Tensor adaptive_average(const Tensor& self, IntArrayRef output_size, int64_t spatial) {
-  Tensor out = empty_like_dtype(self, {0}, self.scalar_type());
-  return adaptive_average_out(self, output_size, spatial, out);
-}
-
 }  // namespace
 
-void max_pool2d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                             IntArrayRef dilation, bool ceil_mode, const Tensor& out, const Tensor& indices) {
-  launch_max(self, 2, kernel_size, stride, padding, dilation, out, indices);
+void max_pool(const Kernel& kernel, int64_t spatial, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+              IntArrayRef padding, IntArrayRef dilation, const Tensor& out, const Tensor& indices) {
+  PoolMaxParameters parameters{};
+  set_windows(parameters, spatial, kernel_size, stride, padding);
+  set_spatial(parameters.dilation, dilation, spatial, 1);
+  launch(kernel, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)},
+         parameters);
 }
 
-std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Tensor& self, IntArrayRef kernel_size,
-                                                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                                                         bool ceil_mode, Tensor& out, Tensor& indices) {
+std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Kernel& kernel, const Tensor& self,
+                                                         IntArrayRef kernel_size, IntArrayRef stride,
+                                                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
+                                                         Tensor& out, Tensor& indices) {
   const auto sizes = max_pool3d_sizes(self, kernel_size, stride, padding, dilation, ceil_mode);
   TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
               ", but got ", out.scalar_type(), " instead");
@@ -133,49 +82,41 @@ std::tuple<Tensor&, Tensor&> max_pool3d_with_indices_out(const Tensor& self, Int
               indices.scalar_type(), " instead");
   resize_like_image(self, sizes, out);
   resize_like_image(self, sizes, indices);
-  launch_max(self, 3, kernel_size, stride, padding, dilation, out, indices);
+  max_pool(kernel, 3, self, kernel_size, stride, padding, dilation, out, indices);
   return {out, indices};
 }
 
-void avg_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                bool count_include_pad, std::optional<int64_t> divisor_override, const Tensor& out) {
-  launch_average(self, 2, kernel_size, stride, padding, count_include_pad, divisor_override, out);
+void average_pool(const Kernel& kernel, int64_t spatial, const Tensor& self, IntArrayRef kernel_size,
+                  IntArrayRef stride, IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                  std::optional<int64_t> divisor_override, const Tensor& out) {
+  PoolAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor_override.value_or(0)};
+  set_windows(parameters, spatial, kernel_size, stride, padding);
+  launch(kernel, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)}, parameters);
 }
 
-void avg_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                bool count_include_pad, std::optional<int64_t> divisor_override, const Tensor& out) {
-  launch_average(self, 3, kernel_size, stride, padding, count_include_pad, divisor_override, out);
+Tensor& adaptive_average_pool_out(const Kernel& kernel, int64_t spatial, const Tensor& self, IntArrayRef output_size,
+                                  Tensor& out) {
+  const DimVector sizes = adaptive_average_sizes(self, output_size, spatial);
+  TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(), " for `output` but got dtype ",
+              out.dtype());
+  out.resize_(sizes, spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous);
+  launch(kernel, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial)});
+  return out;
 }
 
-Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size) {
-  return adaptive_average(self, output_size, 2);
-}
-Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
-  return adaptive_average_out(self, output_size, 2, out);
-}
-Tensor adaptive_avg_pool3d(const Tensor& self, IntArrayRef output_size) {
-  return adaptive_average(self, output_size, 3);
-}
-Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
-  return adaptive_average_out(self, output_size, 3, out);
+void adaptive_max_pool(const Kernel& kernel, int64_t spatial, const Tensor& self, const Tensor& out,
+                       const Tensor& indices) {
+  launch(kernel, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial)});
 }
 
-void adaptive_max_pool2d(const Tensor& self, IntArrayRef, const Tensor& out, const Tensor& indices) {
-  launch_adaptive_max(self, 2, out, indices);
-}
-void adaptive_max_pool3d(const Tensor& self, IntArrayRef, const Tensor& out, const Tensor& indices) {
-  launch_adaptive_max(self, 3, out, indices);
-}
-
-void fractional_max_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef, const Tensor& random_samples,
-                           const Tensor& out, const Tensor& indices) {
-  at::native::fractional_max_pool_check_shape<2>(self, random_samples);
-  launch_fractional(self, 2, kernel_size, random_samples, out, indices);
-}
-void fractional_max_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef, const Tensor& random_samples,
-                           const Tensor& out, const Tensor& indices) {
-  at::native::fractional_max_pool_check_shape<3>(self, random_samples);
-  launch_fractional(self, 3, kernel_size, random_samples, out, indices);
+void fractional_max_pool(const Kernel& kernel, int64_t spatial, const Tensor& self, IntArrayRef kernel_size,
+                         const Tensor& samples, const Tensor& out, const Tensor& indices) {
+  if (spatial == 2) at::native::fractional_max_pool_check_shape<2>(self, samples);
+  else at::native::fractional_max_pool_check_shape<3>(self, samples);
+  PoolFractionalMaxParameters parameters{.spatial_dims = spatial};
+  set_spatial(parameters.kernel, kernel_size, spatial, 1);
+  launch(kernel, self.scalar_type(), {Image(out, spatial), Image(indices, spatial)}, {Image(self, spatial), samples},
+         parameters);
 }
 
 }  // namespace atalla::aten

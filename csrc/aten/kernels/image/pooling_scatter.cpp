@@ -8,18 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kScatter("pool.scatter");
-
-void launch_scatter(const Tensor& self, const Tensor& indices, int64_t spatial, bool add, const Tensor& out) {
-  if (out.numel() == 0) return;
-  if (self.numel() == 0) {
-    out.zero_();
-    return;
-  }
-  launch(kScatter, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial), Image(indices, spatial)},
-         PoolScatterParameters{.add = add});
-}
-
 DimVector unpool_sizes(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial) {
   TORCH_CHECK(indices.scalar_type() == at::kLong,
               "elements in indices should be type int64 but got: ", indices.scalar_type());
@@ -44,9 +32,7 @@ DimVector unpool_sizes(const Tensor& self, const Tensor& indices, IntArrayRef ou
                 "d(): Expected input to have non-zero size for non-batch dimensions, but got ", self.sizes(),
                 " with dimension ", d, " being empty.");
   }
-  DimVector sizes(self.sizes().slice(0, self.dim() - spatial));
-  sizes.append(output_size.begin(), output_size.end());
-  return sizes;
+  return with_spatial(self, output_size);
 }
 
 void check_unpool3d(IntArrayRef stride, IntArrayRef padding) {
@@ -60,31 +46,35 @@ void check_unpool3d(IntArrayRef stride, IntArrayRef padding) {
               "strides should be greater than zero, but got stride: ", stride);
 }
 
-Tensor& unpool_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, int64_t spatial, Tensor& out) {
+}  // namespace
+
+void scatter_windows(const Kernel& kernel, int64_t spatial, bool add, const Tensor& self, const Tensor& indices,
+                     const Tensor& out) {
+  if (self.numel() == 0) {
+    out.zero_();
+    return;
+  }
+  launch(kernel, self.scalar_type(), {Image(out, spatial)}, {Image(self, spatial), Image(indices, spatial)},
+         PoolScatterParameters{.add = add});
+}
+
+Tensor& max_unpool_out(const Kernel& kernel, int64_t spatial, const Tensor& self, const Tensor& indices,
+                       IntArrayRef output_size, Tensor& out) {
   const auto format = spatial == 2 ? image_format(self, 2) : MemoryFormat::Contiguous;
   out.resize_(unpool_sizes(self, indices, output_size, spatial), format);
-  launch_scatter(self, indices, spatial, false, out);
+  scatter_windows(kernel, spatial, false, self, indices, out);
   return out;
 }
 
-}  // namespace
-
-Tensor& max_unpool2d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, Tensor& out) {
-  return unpool_out(self, indices, output_size, 2, out);
-}
-Tensor& max_unpool3d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size, IntArrayRef stride,
-                         IntArrayRef padding, Tensor& out) {
+Tensor& max_unpool3d_out(const Kernel& kernel, const Tensor& self, const Tensor& indices, IntArrayRef output_size,
+                         IntArrayRef stride, IntArrayRef padding, Tensor& out) {
   check_unpool3d(stride, padding);
-  return unpool_out(self, indices, output_size, 3, out);
+  return max_unpool_out(kernel, 3, self, indices, output_size, out);
 }
 
-void max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef, IntArrayRef,
-                         IntArrayRef, bool, const Tensor& indices, const Tensor& grad_input) {
-  launch_scatter(grad_output, indices, 2, true, grad_input);
-}
-Tensor& max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
-                                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool,
-                                const Tensor& indices, Tensor& grad_input) {
+Tensor& max_pool3d_backward_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                bool, const Tensor& indices, Tensor& grad_input) {
   TORCH_CHECK(self.dim() == 4 || self.dim() == 5, "non-empty 4D or 5D (batch mode) tensor expected for input");
   const auto k = spatial_parameter(kernel_size, 3, 1), s = stride.empty() ? k : spatial_parameter(stride, 3, 1);
   const auto p = spatial_parameter(padding, 3, 0), l = spatial_parameter(dilation, 3, 1);
@@ -95,32 +85,15 @@ Tensor& max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self, I
       static_cast<int>(l[2]), self.size(-3), self.size(-2), self.size(-1), grad_output.size(-3), grad_output.size(-2),
       grad_output.size(-1), "max_pool3d_with_indices_backward_out_cpu_template()");
   grad_input.resize_(self.sizes(), image_format(self, 3));
-  launch_scatter(grad_output, indices, 3, true, grad_input);
+  scatter_windows(kernel, 3, true, grad_output, indices, grad_input);
   return grad_input;
 }
-void adaptive_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices,
-                                  const Tensor& grad_input) {
-  launch_scatter(grad_output, indices, 2, true, grad_input);
-}
-void adaptive_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices,
-                                  const Tensor& grad_input) {
-  launch_scatter(grad_output, indices, 3, true, grad_input);
-}
-void fractional_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef,
-                                    const Tensor& indices, const Tensor& grad_input) {
-  launch_scatter(grad_output, indices, 2, true, grad_input);
-}
-Tensor fractional_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef, IntArrayRef,
-                                      const Tensor& indices) {
-  const Tensor grad_input = empty(self.sizes(), self.scalar_type(), self.device().index());
-  launch_scatter(grad_output, indices, 3, true, grad_input);
+
+Tensor& fractional_max_pool3d_backward_out(const Kernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                           IntArrayRef, IntArrayRef, const Tensor& indices, Tensor& grad_input) {
+  at::native::resize_output(grad_input, self.sizes());
+  scatter_windows(kernel, 3, true, grad_output, indices, grad_input);
   return grad_input;
-}
-Tensor& fractional_max_pool3d_backward_grad_input(const Tensor& grad_output, const Tensor& self,
-                                                  IntArrayRef kernel_size, IntArrayRef output_size,
-                                                  const Tensor& indices, Tensor& grad_input) {
-  return copy_result(aten::fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, indices),
-                     grad_input);
 }
 
 }  // namespace atalla::aten

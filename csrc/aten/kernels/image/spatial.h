@@ -48,6 +48,13 @@ inline std::array<int64_t, 3> spatial_parameter(IntArrayRef values, int64_t spat
   return {p[0], p[1], p[2]};
 }
 
+// Sizes of an image with other spatial sizes.
+inline DimVector with_spatial(const Tensor& t, IntArrayRef spatial) {
+  DimVector sizes(t.sizes().slice(0, t.dim() - spatial.size()));
+  sizes.append(spatial.begin(), spatial.end());
+  return sizes;
+}
+
 // The windows of a regular pool: PoolMaxParameters or PoolAverageParameters.
 template <class Parameters>
 void set_windows(Parameters& parameters, int64_t spatial, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding) {

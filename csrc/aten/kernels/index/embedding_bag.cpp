@@ -11,8 +11,6 @@ Tensor embedding_dense_backward(const Tensor&, const Tensor&, int64_t, int64_t, 
 
 namespace {
 
-const Kernel kEmbeddingBag("embedding_bag");
-
 constexpr int64_t kSum = 0, kMean = 1, kMax = 2;
 
 using Results = std::tuple<Tensor, Tensor, Tensor, Tensor>;
@@ -39,9 +37,11 @@ bool leaves_out_bags(const Tensor& weight, int64_t mode, const Tensor& scale, in
          (!scale.defined() || scale.stride(0) == 1);
 }
 
-Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offsets_in, int64_t mode,
-            const std::optional<Tensor>& per_sample_weights, bool include_last_offset, int64_t padding_idx,
-            bool requires_grad) {
+}  // namespace
+
+Results embedding_bag(const Kernel& kernel, bool requires_grad, const Tensor& weight, const Tensor& indices_in,
+                      const Tensor& offsets_in, bool scale_grad_by_freq, int64_t mode, bool sparse,
+                      const Tensor& scale, bool include_last_offset, int64_t padding_idx) {
   TORCH_CHECK(indices_in.dim() == 1 || indices_in.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices_in.dim());
   TORCH_CHECK(indices_in.dim() != 1 || offsets_in.dim() == 1,
@@ -49,7 +49,6 @@ Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offset
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   const ScalarType common = indices_in.scalar_type() == offsets_in.scalar_type() ? indices_in.scalar_type() : at::kLong;
   const Tensor indices = indices_in.to(common).reshape({-1}), offsets = offsets_in.to(common);
-  const Tensor scale = per_sample_weights.value_or(Tensor());
   check(weight, indices, offsets, mode, scale, include_last_offset);
   const int64_t bags = offsets.size(0) - include_last_offset, width = weight.size(1);
   Tensor output = empty_like_dtype(weight, {bags, width}, weight.scalar_type());
@@ -64,7 +63,7 @@ Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offset
     const bool has_end = include_last_offset && fast;
     const Tensor starts = include_last_offset && !fast ? offsets.narrow(0, 0, bags) : offsets;
     launch(
-        kEmbeddingBag, weight.scalar_type(),
+        kernel, weight.scalar_type(),
         {output, fast ? Tensor() : bag_of, mode == kSum ? Tensor() : bag_size, max_indices},
         {weight, indices, starts, scale},
         EmbeddingBagParameters{.mode = static_cast<BagMode>(mode), .padding_index = padding_idx, .has_end = has_end});
@@ -72,6 +71,8 @@ Results bag(const Tensor& weight, const Tensor& indices_in, const Tensor& offset
   if (mode != kMax) max_indices = bag_size.clone();
   return {output, bag_of, bag_size, max_indices};
 }
+
+namespace {
 
 // The bag of each index, from where the bags begin.
 Tensor bags_of(const Tensor& indices, const Tensor& offsets, const Tensor& offset2bag) {
@@ -83,23 +84,10 @@ Tensor bags_of(const Tensor& indices, const Tensor& offsets, const Tensor& offse
 
 }  // namespace
 
-Results embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool scale_grad_by_freq,
-                      int64_t mode, bool sparse, const std::optional<Tensor>& per_sample_weights,
-                      bool include_last_offset, int64_t padding_idx) {
-  return bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, true);
-}
-
-Results embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
-                                   bool scale_grad_by_freq, int64_t mode, bool sparse,
-                                   const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
-                                   int64_t padding_idx) {
-  return bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, false);
-}
-
 Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, const Tensor& offset2bag,
                                     const Tensor& bag_size, const Tensor& maximum_indices, int64_t num_weights,
-                                    bool scale_grad_by_freq, int64_t mode,
-                                    const std::optional<Tensor>& per_sample_weights, int64_t padding_idx) {
+                                    bool scale_grad_by_freq, int64_t mode, const Tensor& per_sample_weights,
+                                    int64_t padding_idx) {
   if (mode == kMax) {
     Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
     const Tensor taken = grad.masked_fill(bag_size.eq(0).unsqueeze(1), 0);  // an empty bag names row 0
@@ -108,15 +96,14 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, c
   }
   Tensor rows = grad.index_select(0, offset2bag);
   if (mode == kMean) rows = rows.div(bag_size.index_select(0, offset2bag).unsqueeze(1));
-  if (per_sample_weights.has_value() && per_sample_weights->defined())
-    rows = rows.mul(per_sample_weights->unsqueeze(1));
+  if (per_sample_weights.defined()) rows = rows.mul(per_sample_weights.unsqueeze(1));
   return aten::embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
 }
 
 Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices_in, const Tensor& offsets_in,
                               const Tensor& offset2bag, const Tensor& bag_size, const Tensor& maximum_indices,
                               int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
-                              const std::optional<Tensor>& per_sample_weights, int64_t padding_idx) {
+                              const Tensor& per_sample_weights, int64_t padding_idx) {
   const Tensor indices = indices_in.reshape({-1}), bags = bags_of(indices, offsets_in, offset2bag);
   if (sparse)
     return at::_embedding_bag_sparse_backward(grad, indices, offsets_in, bags, bag_size, num_weights,

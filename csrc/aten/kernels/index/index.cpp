@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kIndexSelect("index_select"), kGather("gather");
-
 // How many dimensions of the indexed tensor one index covers: a mask covers as many as it has.
 int64_t covered_dims(const Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte ? index.dim() : 1;
@@ -17,7 +15,7 @@ int64_t covered_dims(const Tensor& index) {
 
 }  // namespace
 
-Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+Tensor& index_select_out(const Kernel& kernel, const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const int64_t length = index.numel();
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
@@ -29,23 +27,18 @@ Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, T
               "index_select(): self and result must have the same scalar type");
   TORCH_CHECK(index.device() == self.device(), "index_select(): index is on ", index.device(), ", expected ",
               self.device());
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
-  at::assert_no_overlap(out, index);
   DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[dim] = length;
   at::native::resize_output(out, sizes);
-  if (out.numel() == 0) return out;
-  launch(kIndexSelect, self.scalar_type(), {out}, {self, index}, IndexSelectParameters{.dim = dim});
+  launch(kernel, self.scalar_type(), {out}, {self, index}, IndexSelectParameters{.dim = dim});
   return out;
 }
 
-void gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad, const Tensor& out) {
+void gather(const Kernel& kernel, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   at::assert_no_partial_overlap(out, index);
-  if (out.numel() == 0) return;
-  launch(kGather, self.scalar_type(), {out}, {self, index},
+  launch(kernel, self.scalar_type(), {out}, {self, index},
          GatherParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
 }
 

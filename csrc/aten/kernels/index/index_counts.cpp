@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kRepeatInterleave("repeat_interleave"), kTriangleIndices("triangle_indices");
-
 // Elements of the lower triangle: upstream's count, with its bounds on a diagonal outside the matrix.
 int64_t lower_elements(int64_t rows, int64_t columns, int64_t diagonal) {
   if (rows == 0 || columns == 0) return 0;
@@ -22,8 +20,11 @@ int64_t lower_elements(int64_t rows, int64_t columns, int64_t diagonal) {
   return partial > 0 ? n + partial * columns : n;
 }
 
-Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, bool upper, std::optional<ScalarType> dtype,
-                        std::optional<c10::Layout> layout, std::optional<c10::Device> device) {
+}  // namespace
+
+Tensor triangle_indices(const Kernel& kernel, bool upper, int64_t rows, int64_t columns, int64_t diagonal,
+                        std::optional<ScalarType> dtype, std::optional<c10::Layout> layout,
+                        std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
   TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
   TORCH_CHECK(!layout.has_value() || *layout == at::kStrided, "only support layout=torch.strided, got", *layout);
@@ -34,26 +35,12 @@ Tensor triangle_indices(int64_t rows, int64_t columns, int64_t diagonal, bool up
                               "_indices\" not implemented for '", result, "'");
   Tensor out = empty({2, n}, result, device.has_value() ? device->index() : -1);
   if (n == 0) return out;
-  launch(kTriangleIndices, out.scalar_type(), {out}, {},
+  launch(kernel, out.scalar_type(), {out}, {},
          TriangleIndicesParameters{.rows = rows, .columns = columns, .diagonal = diagonal, .upper = upper});
   return out;
 }
 
-}  // namespace
-
-Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<ScalarType> dtype,
-                    std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                    std::optional<bool> pin_memory) {
-  return triangle_indices(row, col, offset, false, dtype, layout, device);
-}
-
-Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<ScalarType> dtype,
-                    std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                    std::optional<bool> pin_memory) {
-  return triangle_indices(row, col, offset, true, dtype, layout, device);
-}
-
-Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
+Tensor repeat_interleave(const Kernel& kernel, const Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
   TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
               "repeats has to be Long or Int tensor");
@@ -67,26 +54,26 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     TORCH_CHECK(size >= 0, "repeats can not be negative");
   }
   Tensor out = empty_like_dtype(repeats, {size}, repeats.scalar_type());
-  launch(kRepeatInterleave, out.scalar_type(), {out}, {ends});
+  launch(kernel, out.scalar_type(), {out}, {ends});
   return out;
 }
 
-Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
+Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   const auto counts = self.options().dtype(at::kLong);
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, counts);
   TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(self.scalar_type(), false), "\"bincount\" not implemented for '",
                               self.scalar_type(), "'");
   TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
-  const bool weighted = weights.has_value() && weights->defined();
-  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
+  const bool weighted = weights.defined();
+  TORCH_CHECK(!weighted || (weights.dim() == 1 && weights.size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
   const Tensor index = self.scalar_type() == at::kInt ? self : self.to(at::kLong);
   TORCH_CHECK(at::min(index).item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(at::max(index).item<int64_t>() + 1, minlength);
-  const ScalarType dtype = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  const ScalarType dtype = !weighted ? at::kLong : weights.scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
   Tensor out = at::zeros({bins}, counts.dtype(dtype));
-  write_rows(out, 0, index, weighted ? weights->to(dtype) : at::full({}, 1, counts), Combine::kAdd, false);
+  write_rows(out, 0, index, weighted ? weights.to(dtype) : at::full({}, 1, counts), Combine::kAdd, false);
   return out;
 }
 

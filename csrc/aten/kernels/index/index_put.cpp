@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writing through index tensors and masks (x[i, mask] = v), and take and put_, which index the flattened tensor.
+#include <ATen/native/IndexKernel.h>
 #include <ATen/native/IndexingUtils.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
+#include <ATen/native/TensorIterator.h>
 
 #include "aten/kernels/index/scatter.h"
 
@@ -32,6 +34,12 @@ Tensor only_mask(const Tensor& self, const torch::List<std::optional<Tensor>>& i
   if (!values.is_cpu() && values.scalar_type() != self.scalar_type()) return {};
   const Tensor host = values.is_cpu() ? values : at::empty({}, at::kByte);
   return std::get<1>(at::native::canDispatchToMaskedFill(self, indices, host));
+}
+
+void take(TensorIterator& iterator, const at::TensorBase& input) {
+  const Tensor dense = Tensor(input).contiguous();
+  launch(kIndex, dense.scalar_type(), {iterator.tensor(0)}, {{dense, {dense.numel()}, {1}}, iterator.tensor(1)},
+         IndexParameters{.count = 1, .first_dim = 0});
 }
 
 }  // namespace
@@ -106,9 +114,6 @@ Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source, bool accum
                     "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
                     source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
-  at::assert_no_internal_overlap(self);
-  at::assert_no_overlap(self, index);
-  at::assert_no_overlap(self, source);
   if (index.numel() == 0) return self;
   const Tensor dense = self.contiguous();
   write_rows(dense.view({-1}), 0, index.reshape({-1}), source.reshape({-1}),
@@ -117,25 +122,8 @@ Tensor& put_(Tensor& self, const Tensor& index, const Tensor& source, bool accum
   return self;
 }
 
-Tensor& take_out(const Tensor& self, const Tensor& index, Tensor& out) {
-  TORCH_CHECK(index.scalar_type() == at::kLong, "take(): Expected a long tensor for index, but got ",
-              index.scalar_type());
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
-              "take(): self and out expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
-              " and out.dtype = ", out.scalar_type());
-  TORCH_CHECK(self.device() == out.device() && self.device() == index.device(),
-              "take(): self, index and out expected to be in the same device, but got self.device = ", self.device(),
-              ", index.device = ", index.device(), ", and out.device = ", out.device());
-  TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, index);
-  at::assert_no_overlap(out, self);
-  at::native::resize_output(out, index.sizes());
-  if (index.numel() == 0) return out;
-  const Tensor dense = self.contiguous();
-  launch(kIndex, self.scalar_type(), {out}, {{dense, {dense.numel()}, {1}}, index},
-         IndexParameters{.count = 1, .first_dim = 0});
-  return out;
-}
-
 }  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(take_stub, &atalla::aten::take)
+}  // namespace at::native

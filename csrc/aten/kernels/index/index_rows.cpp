@@ -24,8 +24,9 @@ void launch_rows(const Tensor& out, int64_t dim, const Tensor& index, const Tens
   if (c10::multiply_integers(src_sizes) == 0) return;
   IndexPutParameters parameters{.count = 1, .first_dim = dim, .combine = combine, .wrap_negative = from_end};
   if (!is_one(alpha)) parameters.scale = ScalarParam(alpha).converted(out.scalar_type()), parameters.scaled = true;
-  launch(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
-         {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}}, parameters);
+  launch_always(kIndexPut, out.scalar_type(), {{out, sizes, strides}},
+                {{src, src_sizes, src_strides}, {index, {length}, {index.dim() == 0 ? 1 : index.stride(0)}}},
+                parameters);
 }
 
 }  // namespace

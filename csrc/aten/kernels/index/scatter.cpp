@@ -58,9 +58,9 @@ void scatter_into(const Tensor& out, int64_t dim, const Tensor& index, const Ten
   const DimVector sizes = sizes_of(index);
   // A 0-d src under a larger index is one value for every place.
   const DimVector src_strides = src.dim() == 0 && index.dim() > 0 ? DimVector(sizes.size(), 0) : strides_of(src);
-  launch(kScatter, out.scalar_type(), {{out, sizes_of(out), strides_of(out)}},
-         {{src, sizes, src_strides}, {index, sizes, strides_of(index)}},
-         ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = combine});
+  launch_always(kScatter, out.scalar_type(), {{out, sizes_of(out), strides_of(out)}},
+                {{src, sizes, src_strides}, {index, sizes, strides_of(index)}},
+                ScatterParameters{.dim = at::maybe_wrap_dim(dim, out.dim()), .combine = combine});
 }
 
 void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, const Scalar& value, Combine combine) {
@@ -68,12 +68,10 @@ void scatter_value_into(const Tensor& out, int64_t dim, const Tensor& index, con
   scatter_into(out, dim, index, at::full({}, value, out.options()), combine);
 }
 
-namespace {
-
 // out = self, combined with src. Sums and products of 16-bit floats are kept in float32 and rounded once, as upstream
 // does in scatter's reductions.
-void accumulate(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine combine,
-                const Tensor& out) {
+void scatter_combined(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine combine,
+                      const Tensor& out) {
   const bool narrow = c10::isReducedFloatingType(out.scalar_type());
   if (!narrow || index.numel() == 0 || (combine != Combine::kAdd && combine != Combine::kMultiply)) {
     begin_with(self, out);
@@ -83,8 +81,6 @@ void accumulate(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   scatter_into(wide, dim, index, src, combine);
   out.copy_(wide);
 }
-
-}  // namespace
 
 void scatter_src(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& out) {
   begin_with(self, out);
@@ -99,17 +95,13 @@ void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const S
 
 void scatter_src_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                         c10::string_view reduce, const Tensor& out) {
-  accumulate(self, dim, index, src, combine_of(reduce), out);
+  scatter_combined(self, dim, index, src, combine_of(reduce), out);
 }
 
 void scatter_value_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                           c10::string_view reduce, const Tensor& out) {
   check_scalar(value, out.scalar_type());
-  accumulate(self, dim, index, at::full({}, value, out.options()), combine_of(reduce), out);
-}
-
-void scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const Tensor& out) {
-  accumulate(self, dim, index, src, Combine::kAdd, out);
+  scatter_combined(self, dim, index, at::full({}, value, out.options()), combine_of(reduce), out);
 }
 
 void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, c10::string_view reduce,
@@ -119,10 +111,10 @@ void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const 
     begin_with(self, out);
     scatter_value_into(out, dim, index, identity_of(combine, out.scalar_type()), Combine::kAssign);
   }
-  accumulate(include_self ? self : out, dim, index, src, combine, out);
+  scatter_combined(include_self ? self : out, dim, index, src, combine, out);
   if (reduce == "mean") {
     Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
-    accumulate(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd, counts);
+    scatter_combined(counts, dim, index, at::full({}, 1, out.options()), Combine::kAdd, counts);
     divide_by_count(out, counts);
   }
 }

@@ -8,24 +8,10 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kSearchsorted("searchsorted"), kIsin("isin");
-
-void launch_isin(const Tensor& elements, const Tensor& test_elements, bool invert, const Tensor& out) {
-  if (out.numel() == 0) return;
-  const ScalarType common = at::result_type(elements, test_elements);
-  const Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
-  launch(kIsin, common, {out}, {x, list}, IsinParameters{.invert = invert});
-}
-
-}  // namespace
-
-Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
-                         std::optional<std::string_view> side, const std::optional<Tensor>& sorter, Tensor& out) {
-  const Tensor order = sorter.value_or(Tensor());
+Tensor& searchsorted_out(const Kernel& kernel, const Tensor& sorted_sequence, const Tensor& self, bool out_int32,
+                         bool right, std::optional<std::string_view> side, const Tensor& sorter, Tensor& out) {
   at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side,
-                                     may_check_elements() ? order : Tensor());
+                                     may_check_elements() ? sorter : Tensor());
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
   Tensor rows = sorted_sequence, values = self;
@@ -37,47 +23,35 @@ Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool
     rows = rows.to(common);
     values = values.to(common);
   }
-  launch(kSearchsorted, values.scalar_type(), {out}, {rows, values, order},
+  launch(kernel, values.scalar_type(), {out}, {rows, values, sorter},
          SearchsortedParameters{.right = side.has_value() ? *side == "right" : right});
   return out;
 }
 
-Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
-                    std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
-  Tensor out = empty_like_dtype(sorted_sequence, {0}, out_int32 ? at::kInt : at::kLong);
-  return searchsorted_out(sorted_sequence, self, out_int32, right, side, sorter, out);
-}
-
-Tensor& searchsorted_scalar_out(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,
-                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter,
-                                Tensor& out) {
+Tensor& searchsorted_scalar_out(const Kernel& kernel, const Tensor& sorted_sequence, const Scalar& self,
+                                bool out_int32, bool right, std::optional<std::string_view> side,
+                                const Tensor& sorter, Tensor& out) {
   const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
-  return searchsorted_out(sorted_sequence, value, out_int32, right, side, sorter, out);
+  return searchsorted_out(kernel, sorted_sequence, value, out_int32, right, side, sorter, out);
 }
 
-Tensor searchsorted_scalar(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,
-                           std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
-  const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
-  return aten::searchsorted(sorted_sequence, value, out_int32, right, side, sorter);
-}
-
-Tensor& bucketize_out(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, Tensor& out) {
+Tensor& bucketize_out(const Kernel& kernel, const Tensor& self, const Tensor& boundaries, bool out_int32, bool right,
+                      Tensor& out) {
   TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
-  return searchsorted_out(boundaries, self, out_int32, right, std::nullopt, std::nullopt, out);
+  return searchsorted_out(kernel, boundaries, self, out_int32, right, std::nullopt, Tensor(), out);
 }
 
-Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
-  Tensor out = empty_like_dtype(boundaries, {0}, out_int32 ? at::kInt : at::kLong);
-  return bucketize_out(self, boundaries, out_int32, right, out);
+Tensor& bucketize_scalar_out(const Kernel& kernel, const Scalar& self, const Tensor& boundaries, bool out_int32,
+                             bool right, Tensor& out) {
+  const Tensor value = at::native::searchsorted_scalar_tensor(self, boundaries.device());
+  return bucketize_out(kernel, value, boundaries, out_int32, right, out);
 }
 
-Tensor bucketize_scalar(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
-  return aten::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32,
-                         right);
-}
-
-void isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert, const Tensor& out) {
-  launch_isin(elements, test_elements, invert, out);
+void isin(const Kernel& kernel, const Tensor& elements, const Tensor& test_elements, bool invert, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const ScalarType common = at::result_type(elements, test_elements);
+  const Tensor x = elements.to(common), list = test_elements.to(common).reshape(-1);
+  launch(kernel, common, {out}, {x, list}, IsinParameters{.invert = invert});
 }
 
 void isin_scalar(const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert,
@@ -88,11 +62,10 @@ void isin_scalar(const Tensor& elements, const Scalar& test_element, bool assume
 }
 
 // The meta gives the result no size yet: it is the scalar's.
-void scalar_isin(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert,
+void scalar_isin(const Kernel& kernel, const Scalar& element, const Tensor& test_elements, bool invert,
                  const Tensor& out) {
   at::native::resize_output(out, {});
-  Tensor value = at::scalar_tensor(element, test_elements.options());
-  launch_isin(value, test_elements, invert, out);
+  isin(kernel, at::scalar_tensor(element, test_elements.options()), test_elements, invert, out);
 }
 
 }  // namespace atalla::aten

@@ -38,18 +38,16 @@ void write_nonzero(const Tensor& self, const Tensor& starts, const Tensor& out) 
   launch(kNonzero, self.scalar_type(), {out}, {self, starts});
 }
 
-void check_nonzero_out(const Tensor& self, const Tensor& out, const char* name) {
+void check_nonzero_out(const Tensor& out, const char* name) {
   TORCH_CHECK(out.scalar_type() == at::kLong, name,
               ": Expected out tensor to have scalar type Long but got scalar type", out.scalar_type());
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
 }
 
 }  // namespace
 
 // The coordinates of one element lie apart, those of one dimension together, as upstream has it.
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
-  check_nonzero_out(self, out, "nonzero");
+  check_nonzero_out(out, "nonzero");
   Tensor starts;
   const int64_t rank = self.dim();
   int64_t n = 0;
@@ -66,7 +64,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
 
 Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
-  check_nonzero_out(self, out, "nonzero_static");
+  check_nonzero_out(out, "nonzero_static");
   if (out.dim() != 2 || out.size(0) != size || out.size(1) != self.dim()) {
     at::native::resize_output(out, {size, self.dim()});
   }
@@ -76,19 +74,10 @@ Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value,
   return out;
 }
 
-Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
-  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
-  Tensor out = empty_like_dtype(self, {size, self.dim()}, at::kLong);
-  return nonzero_static_out(self, size, fill_value, out);
-}
-
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
-  at::assert_no_internal_overlap(out);
-  at::assert_no_overlap(out, self);
-  at::assert_no_overlap(out, mask);
   const auto [wide_mask, wide_self] = at::expand_outplace(mask, self);
   Tensor starts;
   int64_t n = 0;
@@ -103,7 +92,6 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
 }
 
 Tensor& masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
-  at::assert_no_internal_overlap(self);
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
               source.scalar_type());

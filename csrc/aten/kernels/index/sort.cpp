@@ -12,7 +12,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kSort("sort"), kTopK("topk"), kKthValue("kthvalue"), kMedian("median"), kMode("mode");
+const Kernel kSort("sort");
 
 // An output of `length` elements along the dim of `self`.
 struct Rows {
@@ -31,6 +31,13 @@ struct Rows {
   DimVector sizes, strides;
 };
 
+DimVector reduced_sizes(const Tensor& self, int64_t dim, bool keepdim) {
+  DimVector sizes(self.sizes());
+  if (self.dim() > 0 && keepdim) sizes[dim] = 1;
+  if (self.dim() > 0 && !keepdim) sizes.erase(sizes.begin() + dim);
+  return sizes;
+}
+
 template <class Parameters>
 void launch_rows(const Kernel& kernel, const Tensor& values, const Tensor& indices, const Tensor& self, int64_t length,
                  const Parameters& parameters) {
@@ -38,54 +45,24 @@ void launch_rows(const Kernel& kernel, const Tensor& values, const Tensor& indic
          {Rows(values, self, parameters.dim, length), Rows(indices, self, parameters.dim, length)}, {self}, parameters);
 }
 
-// median's checks and shapes.
-void median_rows(const Tensor& self, int64_t dim, bool keepdim, bool ignore_nan, const Tensor& values,
-                 const Tensor& indices) {
-  dim = at::maybe_wrap_dim(dim, self.dim());
-  const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
-  TORCH_CHECK_INDEX(size > 0, "median(): Expected reduction dim ", dim, " to have non-zero size.");
-  at::checkScalarType("median", at::TensorArg(indices, "indices", 1), at::kLong);
-  at::checkSameType("median", at::TensorArg(values, "values", 0), at::TensorArg(self, "self", 2));
-  DimVector sizes(self.sizes());
-  if (self.dim() > 0 && keepdim) sizes[dim] = 1;
-  if (self.dim() > 0 && !keepdim) sizes.erase(sizes.begin() + dim);
-  at::native::resize_output(values, sizes);
-  at::native::resize_output(indices, sizes);
-  if (values.numel() == 0) return;
-  launch_rows(kMedian, values, indices, self, 1, MedianParameters{.dim = dim, .ignore_nan = ignore_nan});
-}
-
-Tensor median_all(const Tensor& self, bool ignore_nan) {
-  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
-  if (self.numel() == 0) {
-    // As upstream: NaN, which converts to the lowest value of a wide integer type.
-    return out.fill_(std::numeric_limits<float>::quiet_NaN());
-  }
-  const Tensor flat = self.flatten();
-  launch_rows(kMedian, out, Tensor(), flat, 1, MedianParameters{.dim = 0, .ignore_nan = ignore_nan});
-  return out;
-}
-
 }  // namespace
 
 void sort(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, const Tensor& values,
           const Tensor& indices) {
-  if (self.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, self.dim());
   launch_rows(kSort, values, indices, self, self.dim() > 0 ? self.size(dim) : 1,
               SortParameters{.dim = dim, .descending = descending, .any_order = stable.has_value() && !*stable});
 }
 
-void topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, const Tensor& values,
-          const Tensor& indices) {
-  if (values.numel() == 0) return;
+void topk(const Kernel& kernel, const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted,
+          const Tensor& values, const Tensor& indices) {
   dim = at::maybe_wrap_dim(dim, self.dim());
-  launch_rows(kTopK, values, indices, self, k,
+  launch_rows(kernel, values, indices, self, k,
               TopkParameters{.dim = dim, .k = k, .largest = largest, .sorted = sorted});
 }
 
-std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t dim, bool keepdim, Tensor& values,
-                                          Tensor& indices) {
+std::tuple<Tensor&, Tensor&> kthvalue_out(const Kernel& kernel, const Tensor& self, int64_t k, int64_t dim,
+                                          bool keepdim, Tensor& values, Tensor& indices) {
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
   at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
@@ -94,9 +71,7 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
   at::native::_reduction_with_indices_allocate_or_resize_output(values, indices, self, dim, keepdim);
   at::assert_no_internal_overlap(values);
   at::assert_no_internal_overlap(indices);
-  if (self.numel() > 0) {
-    launch_rows(kKthValue, values, indices, self, 1, KthvalueParameters{.dim = wrapped, .k = k});
-  }
+  launch_rows(kernel, values, indices, self, 1, KthvalueParameters{.dim = wrapped, .k = k});
   if (!keepdim && self.dim() > 0) {
     values.squeeze_(wrapped);
     indices.squeeze_(wrapped);
@@ -104,42 +79,47 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
   return {values, indices};
 }
 
-Tensor median(const Tensor& self) { return median_all(self, false); }
-Tensor nanmedian(const Tensor& self) { return median_all(self, true); }
+Tensor median(const Kernel& kernel, bool ignore_nan, const Tensor& self) {
+  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
+  if (self.numel() == 0) {
+    // As upstream: NaN, which converts to the lowest value of a wide integer type.
+    return out.fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  const Tensor flat = self.flatten();
+  launch_rows(kernel, out, Tensor(), flat, 1, MedianParameters{.dim = 0, .ignore_nan = ignore_nan});
+  return out;
+}
 
-std::tuple<Tensor&, Tensor&> median_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
-                                            Tensor& indices) {
-  median_rows(self, dim, keepdim, false, values, indices);
+std::tuple<Tensor&, Tensor&> median_dim_out(const Kernel& kernel, bool ignore_nan, const Tensor& self, int64_t dim,
+                                            bool keepdim, Tensor& values, Tensor& indices) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
+  TORCH_CHECK_INDEX(size > 0, "median(): Expected reduction dim ", dim, " to have non-zero size.");
+  at::checkScalarType("median", at::TensorArg(indices, "indices", 1), at::kLong);
+  at::checkSameType("median", at::TensorArg(values, "values", 0), at::TensorArg(self, "self", 2));
+  const DimVector sizes = reduced_sizes(self, dim, keepdim);
+  at::native::resize_output(values, sizes);
+  at::native::resize_output(indices, sizes);
+  launch_rows(kernel, values, indices, self, 1, MedianParameters{.dim = dim, .ignore_nan = ignore_nan});
   return {values, indices};
 }
 
-std::tuple<Tensor&, Tensor&> nanmedian_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
-                                               Tensor& indices) {
-  median_rows(self, dim, keepdim, true, values, indices);
-  return {values, indices};
-}
-
-std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+std::tuple<Tensor&, Tensor&> mode_out(const Kernel& kernel, const Tensor& self, int64_t dim, bool keepdim,
+                                      Tensor& values, Tensor& indices) {
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type '", self.scalar_type(), "' but got '",
               values.scalar_type(), "' for values output");
   TORCH_CHECK(indices.scalar_type() == at::kLong, "expected scalar type '", at::kLong, "' but got '",
               indices.scalar_type(), "' for indices output");
   dim = at::maybe_wrap_dim(dim, self.dim());
-  DimVector sizes(self.sizes());
-  if (self.numel() == 0) {
-    sizes = DimVector(at::native::get_zero_numel_tensor_size(self, dim, keepdim, "mode()"));
-  } else if (self.dim() > 0) {
-    if (keepdim) sizes[dim] = 1;
-    else sizes.erase(sizes.begin() + dim);
-  }
+  const DimVector sizes = self.numel() == 0
+                              ? DimVector(at::native::get_zero_numel_tensor_size(self, dim, keepdim, "mode()"))
+                              : reduced_sizes(self, dim, keepdim);
   at::native::resize_output(values, sizes);
   at::native::resize_output(indices, sizes);
   at::assert_no_overlap(self, values);
   at::assert_no_internal_overlap(values);
   at::assert_no_internal_overlap(indices);
-  if (values.numel() > 0) {
-    launch_rows(kMode, values, indices, self, 1, ModeParameters{.dim = dim});
-  }
+  launch_rows(kernel, values, indices, self, 1, ModeParameters{.dim = dim});
   return {values, indices};
 }
 

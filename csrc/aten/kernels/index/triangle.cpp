@@ -3,22 +3,8 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kTriangle("triangle");
-
-void launch_triangle(const Tensor& self, int64_t diagonal, Triangle kept, const Tensor& out) {
-  if (out.numel() == 0) return;
-  launch(kTriangle, self.scalar_type(), {out}, {self}, TriangleParameters{.diagonal = diagonal, .kept = kept});
-}
-
-}  // namespace
-
-void tril(const Tensor& self, int64_t diagonal, const Tensor& out) {
-  launch_triangle(self, diagonal, Triangle::kLower, out);
-}
-void triu(const Tensor& self, int64_t diagonal, const Tensor& out) {
-  launch_triangle(self, diagonal, Triangle::kUpper, out);
+void triangle(const Kernel& kernel, Triangle kept, const Tensor& self, int64_t diagonal, const Tensor& out) {
+  launch(kernel, self.scalar_type(), {out}, {self}, TriangleParameters{.diagonal = diagonal, .kept = kept});
 }
 
 }  // namespace atalla::aten

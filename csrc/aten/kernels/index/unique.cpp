@@ -35,6 +35,8 @@ Three empty_result(const Tensor& self, IntArrayRef sizes, IntArrayRef inverse_si
           empty_like_dtype(self, {0}, at::kLong)};
 }
 
+}  // namespace
+
 Three unique_elements(const Tensor& self, bool sort, bool return_inverse, bool return_counts) {
   if (self.numel() == 0) {
     return empty_result(self, {0}, return_inverse ? self.sizes() : IntArrayRef({0}));
@@ -71,23 +73,9 @@ Three unique_slices(const Tensor& self, int64_t dim, bool sort) {
   return {values.view(sizes).moveaxis(0, self.dim() > 0 ? dim : 0), inverse, counts};
 }
 
-}  // namespace
-
 std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_inverse) {
   auto [values, inverse, counts] = unique_elements(self, true, return_inverse, false);
   return {values, inverse};
-}
-
-Three unique2(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  return unique_elements(self, true, return_inverse, return_counts);
-}
-
-Three unique_dim(const Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
-  return unique_slices(self, dim, true);
-}
-
-Three unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
-  return unique_slices(self, dim, false);
 }
 
 Three unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {

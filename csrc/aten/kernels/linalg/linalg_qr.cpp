@@ -13,12 +13,11 @@ const Kernel kGeqrf("linalg.geqrf"), kHouseholderProduct("linalg.householder_pro
 void geqrf_in_place(const Tensor& a, const Tensor& tau) { launch(kGeqrf, a.scalar_type(), {a, tau}, {a}); }
 
 Tensor& orgqr_in_place(Tensor& q, const Tensor& tau) {
-  if (q.numel() > 0) launch(kHouseholderProduct, q.scalar_type(), {q}, {q, tau});
+  launch(kHouseholderProduct, q.scalar_type(), {q}, {q, tau});
   return q;
 }
 
 void ormqr_in_place(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
-  if (other.numel() == 0) return;
   launch(kOrmqr, other.scalar_type(), {other}, {reflectors, tau, other},
          LinalgOrmqrParameters{.left = left, .adjoint = transpose});
 }

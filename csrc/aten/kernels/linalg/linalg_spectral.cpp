@@ -107,7 +107,7 @@ Tensor linalg_matrix_exp(const Tensor& self) {
   if (c10::isReducedFloatingType(self.scalar_type()))
     return aten::linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  if (out.numel() > 0) launch(kMatrixExp, self.scalar_type(), {out}, {self});
+  launch(kMatrixExp, self.scalar_type(), {out}, {self});
   return out;
 }
 

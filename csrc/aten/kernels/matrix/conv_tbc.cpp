@@ -8,13 +8,7 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kConvTbc("conv_tbc");
-
-}  // namespace
-
-Tensor conv_tbc(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
+Tensor conv_tbc(const Kernel& kernel, const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
   if (!at::isFloatingType(self.scalar_type())) return at::native::conv_tbc(self, weight, bias, pad);
   TORCH_CHECK(self.dim() == 3, "Input must have 3 dims: time, batch, in_channel");
   TORCH_CHECK(weight.dim() == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
@@ -26,8 +20,7 @@ Tensor conv_tbc(const Tensor& self, const Tensor& weight, const Tensor& bias, in
               "expected input, weight and bias to have the same dtype, but got: ", self.scalar_type(), ", ",
               weight.scalar_type(), " and ", bias.scalar_type());
   Tensor out = at::empty({self.size(0) - weight.size(0) + 1 + 2 * pad, self.size(1), weight.size(2)}, self.options());
-  if (out.numel() != 0)
-    launch(kConvTbc, self.scalar_type(), {out}, {self, weight, bias}, ConvTbcParameters{.padding = pad});
+  launch(kernel, self.scalar_type(), {out}, {self, weight, bias}, ConvTbcParameters{.padding = pad});
   return out;
 }
 

@@ -96,7 +96,6 @@ MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntAr
 void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
                         const Tensor& outside) {
-  if (out.numel() == 0) return;
   ConvolutionParameters parameters{.groups = groups};
   for (int64_t d = 0; d < input.dim() - 2; ++d) {
     parameters.stride[d] = stride[d];
@@ -136,7 +135,7 @@ void transposed_convolution(const Tensor& out, const Tensor& input, const Tensor
   }
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
+Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    int64_t groups) {
   const int64_t spatial = input.dim() - 2;
@@ -147,7 +146,6 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                 "output padding must be smaller than either stride or dilation, but got output_padding: ",
                 output_padding, ", stride: ", stride, ", dilation: ", dilation);
   }
-  const Tensor addend = bias.value_or(Tensor());
   const MemoryFormat format =
       convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
   const auto sizes = transposed
@@ -155,8 +153,8 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty(sizes, input.scalar_type(), input.device().index(), format);
-  if (transposed) transposed_convolution(out, input, weight, addend, stride, padding, dilation, groups);
-  else launch_convolution(out, input, weight, addend, stride, padding, dilation, groups);
+  if (transposed) transposed_convolution(out, input, weight, bias, stride, padding, dilation, groups);
+  else launch_convolution(out, input, weight, bias, stride, padding, dilation, groups);
   return out;
 }
 

@@ -38,7 +38,6 @@ Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional
   sizes.append({m, n});
   if (k == 0) return at::zeros(sizes, x1.options());
   Tensor out = empty_like_dtype(x1, sizes, x1.scalar_type());
-  if (out.numel() == 0) return out;
   const int64_t count = c10::multiply_integers(batch);
   // The expanded batch is only copied where it does not fold into one dimension.
   launch(kCdist, x1.scalar_type(), {out.view({count, m, n})},
@@ -82,14 +81,12 @@ Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Te
   TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
   TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  if (self.numel() == 0) return out;
   if (pdist.numel() == 0) return out.zero_();
   launch(kPdistBackward, self.scalar_type(), {out}, {grad.contiguous(), self, pdist}, PdistBackwardParameters{.p = p});
   return out;
 }
 
 void linalg_cross(const Tensor& self, const Tensor& other, int64_t dim, const Tensor& out) {
-  if (out.numel() == 0) return;
   const ScalarType own = out.scalar_type();
   launch(kCross, own, {out}, {self.to(own).expand(out.sizes()), other.to(own).expand(out.sizes())},
          CrossParameters{.dim = at::maybe_wrap_dim(dim, out.dim())});

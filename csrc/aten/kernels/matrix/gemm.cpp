@@ -157,11 +157,6 @@ Tensor& addbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch
   return at::addmm_out(out, *addend, left, right, beta, alpha);
 }
 
-Tensor& addbmm_inplace(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
-                       const Scalar& alpha) {
-  return addbmm_out(self, batch1, batch2, beta, alpha, self);
-}
-
 // The ends of the groups stay on the device: upstream's composite reads them on the host.
 Tensor grouped_mm(const Tensor& self, const Tensor& mat2, const std::optional<Tensor>& offs,
                   const std::optional<Tensor>& bias, std::optional<ScalarType> out_dtype) {
@@ -172,7 +167,6 @@ Tensor grouped_mm(const Tensor& self, const Tensor& mat2, const std::optional<Te
   if (self.dim() == 2 && mat2.dim() == 2) {
     TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");
   }
-  if (out.numel() == 0) return out;
   launch(kGrouped, dtype, {out}, {self, mat2, *offs});
   return out;
 }

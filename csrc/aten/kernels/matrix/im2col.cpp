@@ -64,7 +64,6 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
   if (self.dim() == 4) sizes.push_back(self.size(0));
   sizes.append({self.size(-3) * kernel[0] * kernel[1], height * width});
   out.resize_(sizes);
-  if (out.numel() == 0) return out;
   launch(kIm2col, self.scalar_type(), {columns_of(out, kernel, height, width)}, {image_of(self)},
          window(dilation, padding, stride));
   return out;
@@ -80,7 +79,6 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef output_size, IntArrayRef kern
   if (self.dim() == 3) sizes.push_back(self.size(0));
   sizes.append({self.size(-2) / (kernel[0] * kernel[1]), output_size[0], output_size[1]});
   out.resize_(sizes);
-  if (out.numel() == 0) return out;
   const int64_t height = positions(out.size(-2), kernel[0], dilation[0], padding[0], stride[0]);
   const int64_t width = positions(out.size(-1), kernel[1], dilation[1], padding[1], stride[1]);
   launch(kCol2im, self.scalar_type(), {image_of(out)}, {columns_of(self, kernel, height, width)},

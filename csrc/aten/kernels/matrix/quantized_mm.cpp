@@ -33,9 +33,8 @@ void check_activations(const char* op, const Tensor& self, int64_t k) {
 Tensor quantized_product(const Tensor& self, const Tensor& weight, const Tensor& scales, const Tensor& zeros,
                          WeightEncoding encoding) {
   const Tensor out = empty_like_dtype(self, {self.size(0), scales.size(1)}, self.scalar_type());
-  if (out.numel() > 0)
-    launch(kQuantized, self.scalar_type(), {out}, {self, weight, scales, zeros},
-           GemmQuantizedParameters{.encoding = encoding});
+  launch(kQuantized, self.scalar_type(), {out}, {self, weight, scales, zeros},
+         GemmQuantizedParameters{.encoding = encoding});
   return out;
 }
 
@@ -46,7 +45,6 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kInt, "_int_mm: expected out to be int32, got ", out.scalar_type());
   const int64_t m = self.size(0), n = mat2.size(1);
   at::native::resize_output(out, {m, n});
-  if (out.numel() == 0) return out;
   const auto matrix = [](const Tensor& t) {
     return std::array<std::array<int64_t, 3>, 2>{{{1, t.size(0), t.size(1)}, {0, t.stride(0), t.stride(1)}}};
   };
@@ -54,11 +52,6 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   launch(kIntegerGemm, at::kInt, {{out, o[0], o[1]}}, {{self, a[0], a[1]}, {mat2, b[0], b[1]}},
          GemmParameters{.alpha = ScalarParam(int64_t{1}).value});
   return out;
-}
-
-Tensor int_mm(const Tensor& self, const Tensor& mat2) {
-  Tensor out = empty_like_dtype(self, {0}, at::kInt);
-  return int_mm_out(self, mat2, out);
 }
 
 // self [m, k] @ (mat2 [n, k] * scales [n])'

@@ -9,7 +9,7 @@ namespace atalla::aten {
 
 namespace {
 
-Tensor biased(const Tensor& gates, const std::optional<Tensor>& bias) {
+Tensor biased(const Tensor& gates, const Tensor& bias) {
   const Tensor b = widened(bias);
   return b.defined() ? at::add(gates, b) : gates;
 }
@@ -24,8 +24,8 @@ Tensor bias_gradient(const Tensor& gates, bool has_bias) { return has_bias ? at:
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                                   const Tensor& cx, const std::optional<Tensor>& input_bias,
-                                                   const std::optional<Tensor>& hidden_bias) {
+                                                   const Tensor& cx, const Tensor& input_bias,
+                                                   const Tensor& hidden_bias) {
   const ScalarType dtype = cx.scalar_type();
   const Tensor gates = at::add(biased(widened(input_gates), input_bias), biased(widened(hidden_gates), hidden_bias));
   const auto parts = gates.chunk(4, 1);
@@ -36,9 +36,9 @@ std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell(const Tensor& input_gates, co
   return {hy.to(dtype), cy.to(dtype), at::cat({in, forget, cell, out}, 1).to(dtype)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell_backward(const std::optional<Tensor>& grad_hy,
-                                                            const std::optional<Tensor>& grad_cy, const Tensor& cx,
-                                                            const Tensor& cy, const Tensor& workspace, bool has_bias) {
+std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell_backward(const Tensor& grad_hy, const Tensor& grad_cy,
+                                                            const Tensor& cx, const Tensor& cy,
+                                                            const Tensor& workspace, bool has_bias) {
   const Tensor given_h = widened(grad_hy), given_c = widened(grad_cy);
   if (!given_h.defined() && !given_c.defined()) return {};
   const ScalarType dtype = cx.scalar_type();
@@ -59,8 +59,7 @@ std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell_backward(const std::optional<
 }
 
 std::tuple<Tensor, Tensor> fused_gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
-                                          const std::optional<Tensor>& input_bias,
-                                          const std::optional<Tensor>& hidden_bias) {
+                                          const Tensor& input_bias, const Tensor& hidden_bias) {
   const ScalarType dtype = hx.scalar_type();
   const auto from_input = biased(widened(input_gates), input_bias).chunk(3, 1);
   const auto from_hidden = biased(widened(hidden_gates), hidden_bias).chunk(3, 1);

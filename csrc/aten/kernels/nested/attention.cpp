@@ -23,11 +23,6 @@ void check_sequences(const Tensor& t, int64_t width, const char* name) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> nested_transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& qkv_bias,
-                                                                     int64_t num_heads) {
-  return at::_transform_bias_rescale_qkv(qkv.to_padded_tensor(0), qkv_bias, num_heads);
-}
-
 // scores [batch, heads, longest, longest]; what is past the end of a sequence is 0 in the result.
 Tensor nested_softmax_with_shape(const Tensor& scores, const Tensor& query) {
   TORCH_CHECK(query.is_nested() && query.dim() > 1, "expected `query` to be a nested tensor of sequences");

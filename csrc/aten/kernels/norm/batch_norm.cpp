@@ -13,12 +13,6 @@ namespace {
 struct Parameters {
   Tensor weight, bias, running_mean, running_var;
 };
-Parameters unpack(const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-                  const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var) {
-  const Tensor none;
-  return {weight.value_or(none), bias.value_or(none), running_mean.value_or(none), running_var.value_or(none)};
-}
-
 // The memory format of the result, as upstream chooses it: one in which the input has no gaps, also where its strides
 // suggest none.
 MemoryFormat format_of(const Tensor& t) {
@@ -85,87 +79,22 @@ std::tuple<Tensor, Tensor> normalize(const Tensor& self, const Parameters& p, bo
   return {mean.to(dtype), rstd.to(dtype)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& self, const Parameters& p, bool train, double momentum,
-                                              double eps) {
-  Tensor out = at::empty_like(self, format_of(self));
-  auto [mean, rstd] = normalize(self, p, train, momentum, eps, out);
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                              const Tensor& running_mean, const Tensor& running_var, bool training,
+                                              double momentum, double eps) {
+  const Parameters p{weight, bias, running_mean, running_var};
+  Tensor out = at::empty_like(input, format_of(input));
+  auto [mean, rstd] = normalize(input, p, training, momentum, eps, out);
   return {out, mean, rstd};
 }
 
-std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_out(const Tensor& self, const Parameters& p, bool train,
-                                                     double momentum, double eps, Tensor& out, Tensor& save_mean,
-                                                     Tensor& save_invstd) {
-  auto [result, mean, rstd] = batch_norm(self, p, train, momentum, eps);
-  copy_result(result, out);
-  copy_result(mean, save_mean);
-  copy_result(rstd, save_invstd);
-  return {out, save_mean, save_invstd};
-}
-
-}  // namespace
-
-std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const std::optional<Tensor>& weight,
-                                                     const std::optional<Tensor>& bias,
-                                                     const std::optional<Tensor>& running_mean,
-                                                     const std::optional<Tensor>& running_var, bool training,
-                                                     double momentum, double eps) {
-  return batch_norm(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> native_batch_norm_out(const Tensor& input, const std::optional<Tensor>& weight,
-                                                            const std::optional<Tensor>& bias,
-                                                            const std::optional<Tensor>& running_mean,
-                                                            const std::optional<Tensor>& running_var, bool training,
-                                                            double momentum, double eps, Tensor& out, Tensor& save_mean,
-                                                            Tensor& save_invstd) {
-  return batch_norm_out(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps, out, save_mean,
-                        save_invstd);
-}
-
-std::tuple<Tensor, Tensor, Tensor> batch_norm_legit(const Tensor& input, const std::optional<Tensor>& weight,
-                                                    const std::optional<Tensor>& bias, Tensor& running_mean,
-                                                    Tensor& running_var, bool training, double momentum, double eps) {
-  return batch_norm(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_legit_out(const Tensor& input, const std::optional<Tensor>& weight,
-                                                           const std::optional<Tensor>& bias, Tensor& running_mean,
-                                                           Tensor& running_var, bool training, double momentum,
-                                                           double eps, Tensor& out, Tensor& save_mean,
-                                                           Tensor& save_invstd) {
-  return batch_norm_out(input, unpack(weight, bias, running_mean, running_var), training, momentum, eps, out, save_mean,
-                        save_invstd);
-}
-
-std::tuple<Tensor, Tensor, Tensor> batch_norm_no_stats(const Tensor& input, const std::optional<Tensor>& weight,
-                                                       const std::optional<Tensor>& bias, bool training,
-                                                       double momentum, double eps) {
-  return batch_norm(input, unpack(weight, bias, {}, {}), training, momentum, eps);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_no_stats_out(const Tensor& input, const std::optional<Tensor>& weight,
-                                                              const std::optional<Tensor>& bias, bool training,
-                                                              double momentum, double eps, Tensor& out,
-                                                              Tensor& save_mean, Tensor& save_invstd) {
-  return batch_norm_out(input, unpack(weight, bias, {}, {}), training, momentum, eps, out, save_mean, save_invstd);
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& input,
-                                                                  const std::optional<Tensor>& weight,
-                                                                  const std::optional<Tensor>& bias,
-                                                                  Tensor& running_mean, Tensor& running_var,
-                                                                  double momentum, double eps) {
-  auto [out, mean, rstd] = batch_norm(input, unpack(weight, bias, running_mean, running_var), true, momentum, eps);
+std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& input, const Tensor& weight,
+                                                                  const Tensor& bias, Tensor& running_mean,
+                                                                  Tensor& running_var, double momentum, double eps) {
+  auto [out, mean, rstd] = batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps);
   return {out, mean, rstd, empty_like_dtype(input, {0}, at::kByte)};
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> batch_norm_with_update_out(
-    const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, Tensor& running_mean,
-    Tensor& running_var, double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd,
-    Tensor& reserve) {
-  batch_norm_out(input, unpack(weight, bias, running_mean, running_var), true, momentum, eps, out, save_mean,
-                 save_invstd);
-  return {out, save_mean, save_invstd, reserve};
 }
 
 }  // namespace atalla::aten

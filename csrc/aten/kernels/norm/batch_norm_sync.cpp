@@ -27,10 +27,10 @@ std::tuple<Tensor, Tensor> variance_and_mean(const Tensor& input) {
 }
 
 // running = (1 - momentum) * running + momentum * value
-void update_running(const std::optional<Tensor>& running, const Tensor& value, double momentum) {
-  if (!running || !running->defined()) return;
-  const Tensor old = widened(*running);
-  running->copy_(at::add(at::mul(old, Scalar(1 - momentum)), at::mul(value, Scalar(momentum))));
+void update_running(const Tensor& running, const Tensor& value, double momentum) {
+  if (!running.defined()) return;
+  const Tensor old = widened(running);
+  running.copy_(at::add(at::mul(old, Scalar(1 - momentum)), at::mul(value, Scalar(momentum))));
 }
 
 }  // namespace
@@ -41,8 +41,8 @@ std::tuple<Tensor, Tensor> batch_norm_stats(const Tensor& input, double eps) {
   return {mean, at::rsqrt(at::add(variance, Scalar(eps)))};
 }
 
-std::tuple<Tensor, Tensor> batch_norm_update_stats(const Tensor& input, const std::optional<Tensor>& running_mean,
-                                                   const std::optional<Tensor>& running_var, double momentum) {
+std::tuple<Tensor, Tensor> batch_norm_update_stats(const Tensor& input, const Tensor& running_mean,
+                                                   const Tensor& running_var, double momentum) {
   check_input("batch_norm_update_stats", input);
   const auto [variance, mean] = variance_and_mean(input);
   const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
@@ -51,8 +51,8 @@ std::tuple<Tensor, Tensor> batch_norm_update_stats(const Tensor& input, const st
   return {mean.to(input.scalar_type()), variance.to(input.scalar_type())};
 }
 
-Tensor batch_norm_elemt(const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-                        const Tensor& mean, const Tensor& invstd, double) {
+Tensor batch_norm_elemt(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                        const Tensor& invstd, double) {
   check_input("batch_norm_elemt", input);
   Tensor factor = widened(invstd), shift = widened(bias);
   if (const Tensor w = widened(weight); w.defined()) factor = at::mul(factor, w);
@@ -61,18 +61,11 @@ Tensor batch_norm_elemt(const Tensor& input, const std::optional<Tensor>& weight
   return out.to(input.scalar_type());
 }
 
-Tensor& batch_norm_elemt_out(const Tensor& input, const std::optional<Tensor>& weight,
-                             const std::optional<Tensor>& bias, const Tensor& mean, const Tensor& invstd, double eps,
-                             Tensor& out) {
-  return copy_result(aten::batch_norm_elemt(input, weight, bias, mean, invstd, eps), out);
-}
-
 // mean and invstd: [parts, c], counts: [parts], all of them at least 1.
 std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tensor& input, const Tensor& mean,
-                                                               const Tensor& invstd,
-                                                               const std::optional<Tensor>& running_mean,
-                                                               const std::optional<Tensor>& running_var,
-                                                               double momentum, double eps, const Tensor& counts) {
+                                                               const Tensor& invstd, const Tensor& running_mean,
+                                                               const Tensor& running_var, double momentum, double eps,
+                                                               const Tensor& counts) {
   check_input("batch_norm_gather_stats_with_counts", input);
   const Tensor means = widened(mean);
   const Tensor variances = at::sub(at::reciprocal(at::mul(widened(invstd), widened(invstd))), Scalar(eps));
@@ -87,9 +80,8 @@ std::tuple<Tensor, Tensor> batch_norm_gather_stats_with_counts(const Tensor& inp
 }
 
 std::tuple<Tensor, Tensor> batch_norm_gather_stats(const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                                                   const std::optional<Tensor>& running_mean,
-                                                   const std::optional<Tensor>& running_var, double momentum,
-                                                   double eps, int64_t count) {
+                                                   const Tensor& running_mean, const Tensor& running_var,
+                                                   double momentum, double eps, int64_t count) {
   const Tensor counts = at::add(at::mul(mean.select(1, 0), Scalar(0)), Scalar(count));
   return aten::batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps,
                                                    counts);
@@ -99,21 +91,20 @@ std::tuple<Tensor, Tensor> batch_norm_gather_stats(const Tensor& input, const Te
 // asked.
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward_reduce(const Tensor& grad_out, const Tensor& input,
                                                                       const Tensor& mean, const Tensor& invstd,
-                                                                      const std::optional<Tensor>& weight, bool input_g,
+                                                                      const Tensor& weight, bool input_g,
                                                                       bool weight_g, bool bias_g) {
   check_input("batch_norm_backward_reduce", input);
   const DimVector dims = dims_but(input, 1);
   const Tensor g = widened(grad_out), centred = at::sub(widened(input), per_channel(widened(mean), input));
   const Tensor sum = at::sum(g, dims, false), products = at::sum(at::mul(g, centred), dims, false);
-  const bool has_weight = weight && weight->defined();
-  const ScalarType parameter = has_weight ? weight->scalar_type() : input.scalar_type();
+  const ScalarType parameter = weight.defined() ? weight.scalar_type() : input.scalar_type();
   const Tensor none;
   return {input_g ? sum : none, input_g ? products : none,
           weight_g ? at::mul(products, widened(invstd)).to(parameter) : none, bias_g ? sum.to(parameter) : none};
 }
 
 Tensor batch_norm_backward_elemt(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                                 const std::optional<Tensor>& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu,
+                                 const Tensor& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu,
                                  const Tensor& count) {
   check_input("batch_norm_backward_elemt", input);
   const Tensor r = widened(invstd), total = at::sum(count).to(r.scalar_type());

@@ -57,10 +57,8 @@ void check_inputs(const Tensor& input, const Tensor& weight, const Tensor& bias,
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const std::optional<Tensor>& weight_opt,
-                                                     const std::optional<Tensor>& bias_opt, int64_t n, int64_t c,
-                                                     int64_t image, int64_t group, double eps) {
-  const Tensor none, weight = weight_opt.value_or(none), bias = bias_opt.value_or(none);
+std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                                     int64_t n, int64_t c, int64_t image, int64_t group, double eps) {
   check_inputs(input, weight, bias, c, group);
   TORCH_CHECK(input.numel() == n * c * image, "Expected X.numel() == N * C * HxW to be true, but got false.");
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
@@ -73,8 +71,8 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
     mean.zero_();
     rstd.fill_(std::numeric_limits<double>::quiet_NaN());
   } else {
-    launch_group_norm(input.contiguous(format), weight.defined() ? weight.contiguous() : none,
-                      bias.defined() ? bias.contiguous() : none, n, c, image, group, eps, out, mean, rstd);
+    launch_group_norm(input.contiguous(format), weight.defined() ? weight.contiguous() : weight,
+                      bias.defined() ? bias.contiguous() : bias, n, c, image, group, eps, out, mean, rstd);
   }
   return {out, mean, rstd};
 }

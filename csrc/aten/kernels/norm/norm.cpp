@@ -6,18 +6,11 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kLayerNorm("layer_norm");
-
-}  // namespace
-
 // Mean and rstd have upstream's dtype: that of the input, or float32 where a half-precision input meets float32
 // parameters.
-std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntArrayRef normalized_shape,
-                                                     const std::optional<Tensor>& weight_opt,
-                                                     const std::optional<Tensor>& bias_opt, double eps) {
-  const Tensor weight = weight_opt.value_or(Tensor()), bias = bias_opt.value_or(Tensor());
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Kernel& kernel, const Tensor& input,
+                                                     IntArrayRef normalized_shape, const Tensor& weight,
+                                                     const Tensor& bias, double eps) {
   const auto [m, n] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);
@@ -32,7 +25,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntArr
     const std::array<int64_t, 2> sizes{m, n}, strides{n, 1};
     const std::array<int64_t, 1> rows{m}, columns{n}, unit{1};
     const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
-    launch(kLayerNorm, input.scalar_type(), {{out, sizes, strides}, {mean, rows, unit}, {rstd, rows, unit}},
+    launch(kernel, input.scalar_type(), {{out, sizes, strides}, {mean, rows, unit}, {rstd, rows, unit}},
            {{input.contiguous(), sizes, strides}, {dense(weight), columns, unit}, {dense(bias), columns, unit}},
            LayerNormParameters{.eps = eps});
   }

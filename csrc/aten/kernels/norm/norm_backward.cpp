@@ -11,8 +11,6 @@ namespace {
 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
-Tensor value_or_none(const std::optional<Tensor>& t) { return t.value_or(Tensor()); }
-
 // dims: what was normalized. rstd, and the weight if there is one, broadcast against x.
 Tensor input_gradient(const Tensor& g, const Tensor& y, const Tensor& rstd, const Tensor& weight, IntArrayRef dims) {
   const Tensor scaled = weight.defined() ? at::mul(g, weight) : g;
@@ -23,9 +21,8 @@ Tensor input_gradient(const Tensor& g, const Tensor& y, const Tensor& rstd, cons
 }  // namespace
 
 Gradients native_layer_norm_backward(const Tensor& grad_out, const Tensor& input, IntArrayRef normalized_shape,
-                                     const Tensor& mean, const Tensor& rstd, const std::optional<Tensor>& weight_opt,
-                                     const std::optional<Tensor>& bias_opt, std::array<bool, 3> output_mask) {
-  const Tensor weight = value_or_none(weight_opt), bias = value_or_none(bias_opt);
+                                     const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias,
+                                     std::array<bool, 3> output_mask) {
   const ScalarType dtype = input.scalar_type();
   const int64_t inner = static_cast<int64_t>(normalized_shape.size()), outer = input.dim() - inner;
   const ScalarType weight_dtype = weight.defined() ? weight.scalar_type() : dtype;
@@ -52,10 +49,9 @@ Gradients native_layer_norm_backward(const Tensor& grad_out, const Tensor& input
 }
 
 Gradients native_group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
-                                     const Tensor& rstd, const std::optional<Tensor>& weight_opt, int64_t n, int64_t c,
-                                     int64_t image, int64_t group, std::array<bool, 3> output_mask) {
+                                     const Tensor& rstd, const Tensor& weight, int64_t n, int64_t c, int64_t image,
+                                     int64_t group, std::array<bool, 3> output_mask) {
   TORCH_CHECK(input.scalar_type() == grad_out.scalar_type(), "Expected scalar types of X and dY are same.");
-  const Tensor weight = value_or_none(weight_opt);
   const ScalarType dtype = input.scalar_type(), parameter = weight.defined() ? weight.scalar_type() : dtype;
   if (input.numel() == 0) {
     const TensorOptions options = input.options().dtype(parameter);
@@ -77,16 +73,13 @@ Gradients native_group_norm_backward(const Tensor& grad_out, const Tensor& input
   return result;
 }
 
-Gradients native_batch_norm_backward(const Tensor& grad_out, const Tensor& input,
-                                     const std::optional<Tensor>& weight_opt, const std::optional<Tensor>& running_mean,
-                                     const std::optional<Tensor>& running_var, const std::optional<Tensor>& save_mean,
-                                     const std::optional<Tensor>& save_invstd, bool train, double eps,
+Gradients native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
+                                     const Tensor& running_mean, const Tensor& running_var, const Tensor& save_mean,
+                                     const Tensor& save_invstd, bool train, double eps,
                                      std::array<bool, 3> output_mask) {
-  const Tensor weight = value_or_none(weight_opt);
   const ScalarType dtype = input.scalar_type();
-  const Tensor mean = widened(value_or_none(train ? save_mean : running_mean));
-  const Tensor rstd =
-      train ? widened(value_or_none(save_invstd)) : at::rsqrt(at::add(widened(value_or_none(running_var)), eps));
+  const Tensor mean = widened(train ? save_mean : running_mean);
+  const Tensor rstd = train ? widened(save_invstd) : at::rsqrt(at::add(widened(running_var), eps));
   const ScalarType parameter = weight.defined() ? weight.scalar_type() : dtype;
   DimVector shape(input.dim(), 1);
   shape[1] = input.size(1);
@@ -104,14 +97,6 @@ Gradients native_batch_norm_backward(const Tensor& grad_out, const Tensor& input
   if (output_mask[1]) std::get<1>(result) = at::sum(at::mul(g, y), dims, false).to(parameter);
   if (output_mask[2]) std::get<2>(result) = at::sum(g, dims, false).to(parameter);
   return result;
-}
-
-Gradients batch_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& weight,
-                              const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var,
-                              const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_var,
-                              bool update, double eps, std::array<bool, 3> output_mask, const Tensor& reserve) {
-  return aten::native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var,
-                                          update, eps, output_mask);
 }
 
 }  // namespace atalla::aten

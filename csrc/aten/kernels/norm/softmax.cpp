@@ -3,25 +3,10 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kSoftmax("softmax"), kLogSoftmax("log_softmax");
-
-void launch_softmax(const Kernel& kernel, const char* name, const Tensor& self, int64_t dim, bool half_to_float,
-                    const Tensor& out) {
-  TORCH_CHECK(!half_to_float, name, " with half to float conversion is not supported on ", self.device().type());
-  if (out.numel() == 0) return;
+void softmax(const Kernel& kernel, const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
+  TORCH_CHECK(!half_to_float, kernel.name(), " with half to float conversion is not supported on ",
+              self.device().type());
   launch(kernel, self.scalar_type(), {out}, {self}, SoftmaxParameters{.dim = at::maybe_wrap_dim(dim, self.dim())});
-}
-
-}  // namespace
-
-void softmax(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
-  launch_softmax(kSoftmax, "softmax", self, dim, half_to_float, out);
-}
-
-void log_softmax(const Tensor& self, int64_t dim, bool half_to_float, const Tensor& out) {
-  launch_softmax(kLogSoftmax, "log_softmax", self, dim, half_to_float, out);
 }
 
 // y * (g - sum(g * y))

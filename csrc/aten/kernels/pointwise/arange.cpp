@@ -134,6 +134,4 @@ Tensor& eye_out(int64_t n, int64_t m, Tensor& out) {
   return out;
 }
 
-Tensor& eye_square_out(int64_t n, Tensor& out) { return eye_out(n, n, out); }
-
 }  // namespace atalla::aten

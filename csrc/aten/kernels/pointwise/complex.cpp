@@ -10,8 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kConj{"pointwise.conj_physical", 1u << 9 | 1u << 10, 1};
-
 // `widened`: the parts may be float16 where the result is a pair of float32, which is rounded afterwards.
 void check_parts(const Tensor& first, const Tensor& second, const Tensor& out, bool half, bool widened = false) {
   auto is_real = [half](const Tensor& t) {
@@ -63,9 +61,9 @@ Tensor& polar_out(const Tensor& abs, const Tensor& angle, Tensor& out) {
   return out;
 }
 
-Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
+Tensor& conj_physical_out(const PointwiseKernel& kernel, const Tensor& self, Tensor& out) {
   auto iterator = unary_iterator(out, self);
-  if (!launch_pointwise(iterator, kConj)) out.copy_(self);
+  if (!launch_pointwise(iterator, kernel)) out.copy_(self);
   return out;
 }
 

@@ -108,9 +108,10 @@ int64_t quantized_value(const Scalar& value, const Tensor& like) {
 
 }  // namespace
 
-void check_per_tensor(const char* op, const Tensor& q) {
+const Tensor& check_per_tensor(const char* op, const Tensor& q) {
   TORCH_CHECK(q.qscheme() == at::kPerTensorAffine, op, ": expected a tensor quantized per tensor, got ",
               at::toString(q.qscheme()));
+  return q;
 }
 
 Tensor real_integers(const Tensor& quantized) {
@@ -194,18 +195,11 @@ Tensor quantized_cat(const at::ITensorListRef& tensors, int64_t dim) {
   return at::quantize_per_tensor(at::cat(floats, dim), first.q_scale(), first.q_zero_point(), first.scalar_type());
 }
 
-Tensor quantized_flip(const Tensor& self, IntArrayRef dims) {
-  return quantized_over(at::flip(integers_of(self), dims), self);
-}
-
-Tensor quantized_index_select(const Tensor& self, int64_t dim, const Tensor& index) {
-  check_per_tensor("index_select", self);
-  return quantized_over(at::index_select(integers_of(self), dim, index), self);
-}
-
-Tensor quantized_index(const Tensor& self, const c10::List<std::optional<Tensor>>& indices) {
-  check_per_tensor("index", self);
-  return quantized_over(at::index(integers_of(self), indices), self);
+Tensor quantized_grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                                 int64_t padding_mode, bool align_corners) {
+  const Tensor steps = steps_of(check_per_tensor("grid_sampler_2d", input));
+  return quantized_steps(
+      at::grid_sampler_2d(steps, grid.to(steps.scalar_type()), interpolation_mode, padding_mode, align_corners), input);
 }
 
 Tensor& quantized_index_put(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values,
@@ -246,11 +240,6 @@ const Tensor& quantized_resize(const Tensor& self, IntArrayRef size, std::option
   integers.resize_(size, format);
   self.unsafeGetTensorImpl()->set_sizes_and_strides(integers.sizes(), integers.strides());
   return self;
-}
-
-Tensor quantized_relu(const Tensor& self) {
-  check_per_tensor("relu", self);
-  return quantized_over(integers_of(self).clamp_min(self.q_zero_point()), self);
 }
 
 Tensor& quantized_relu_(Tensor& self) {

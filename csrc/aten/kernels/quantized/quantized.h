@@ -14,8 +14,8 @@ namespace atalla::aten {
 Tensor integers_of(const Tensor& quantized);
 // A quantized tensor over the memory of `integers`, with the scale and the zero point of `like`.
 Tensor quantized_over(const Tensor& integers, const Tensor& like);
-// Throws an error that names the op if `q` is quantized per channel.
-void check_per_tensor(const char* op, const Tensor& q);
+// Throws an error that names the op if `q` is quantized per channel; gives it back.
+const Tensor& check_per_tensor(const char* op, const Tensor& q);
 
 // The integers as real numbers, which hold each of them: float32, for torch.qint32 float64.
 Tensor real_integers(const Tensor& quantized);

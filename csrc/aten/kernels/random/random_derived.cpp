@@ -27,18 +27,6 @@ void check_probabilities(const Tensor& p, bool one_by_one) {
 
 }  // namespace
 
-// The inverse of the distribution function, -log(1 - u) / lambda for u in [0, 1), in float32 at least; an exact 0,
-// which the distribution does not have, becomes the mean of the first cell of u's grid.
-Tensor& exponential_(Tensor& self, double lambda, std::optional<Generator> generator) {
-  TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
-  if (self.numel() == 0) return self;
-  const bool is_double = self.scalar_type() == at::kDouble;
-  Tensor u = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
-  u.uniform_(0, 1, std::move(generator));
-  u.neg_().log1p_().mul_(-1).clamp_min_(is_double ? 0x1p-54 : 0x1p-25).mul_(1 / lambda);
-  return self.copy_(u);
-}
-
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (input.numel() == 0) return {input, at::empty_like(input, input.options().dtype(at::kBool))};
   Tensor mask = empty_like_dtype(input, input.sizes(), at::kBool);

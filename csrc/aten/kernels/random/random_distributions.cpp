@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Further distributions: by the inverse of the distribution function from uniform draws, or by rejection on the chip.
-#include <ATen/native/DistributionTemplates.h>
+#include <ATen/native/TensorIterator.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/uniform_native.h>
 
 #include <cmath>
 #include <limits>
@@ -13,7 +15,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kPoisson("random.poisson"), kBinomial("random.binomial"), kGamma("random.gamma");
+const Kernel kGamma("random.gamma");
 
 // Uniform in (0, 1], in double.
 Tensor positive_uniform(const Tensor& self, std::optional<Generator> generator) {
@@ -39,43 +41,43 @@ double smallest_normal(ScalarType t) {
   return t == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
 }
 
-}  // namespace
-
-Tensor& cauchy_(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
-  TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
-              "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
-              "specified ",
-              self.dtype());
-  if (self.numel() == 0) return self;
-  Tensor u = positive_uniform(self, std::move(generator));
-  u.sub_(0.5).mul_(M_PI).tan_().mul_(sigma).add_(median);
-  return self.copy_(u);
+// By the inverse of the distribution function, -log(1 - u) / lambda for u in [0, 1), in float32 at least; an exact 0,
+// which the distribution does not have, becomes the mean of the first cell of u's grid.
+void exponential(TensorIteratorBase& iterator, double lambda, std::optional<Generator> generator) {
+  const Tensor& self = iterator.tensor(0);
+  const bool is_double = self.scalar_type() == at::kDouble;
+  Tensor u = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
+  u.uniform_(0, 1, std::move(generator));
+  self.copy_(u.neg_().log1p_().mul_(-1).clamp_min_(is_double ? 0x1p-54 : 0x1p-25).mul_(1 / lambda));
 }
 
-Tensor& log_normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
-  TORCH_CHECK(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
-  if (self.numel() == 0) return self;
+void cauchy(TensorIteratorBase& iterator, double median, double sigma, std::optional<Generator> generator) {
+  const Tensor& self = iterator.tensor(0);
+  Tensor u = positive_uniform(self, std::move(generator));
+  self.copy_(u.sub_(0.5).mul_(M_PI).tan_().mul_(sigma).add_(median));
+}
+
+void log_normal(TensorIteratorBase& iterator, double mean, double std, std::optional<Generator> generator) {
+  const Tensor& self = iterator.tensor(0);
   const bool is_double = self.scalar_type() == at::kDouble;
   Tensor x = empty_like_dtype(self, self.sizes(), is_double ? at::kDouble : at::kFloat);
-  x.normal_(mean, std, std::move(generator)).exp_();
-  return self.copy_(x);
+  self.copy_(x.normal_(mean, std, std::move(generator)).exp_());
 }
 
 // The number of trials up to the first success.
-Tensor& geometric_(Tensor& self, double p, std::optional<Generator> generator) {
-  TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
-  if (self.numel() == 0) return self;
+void geometric(TensorIteratorBase& iterator, double p, std::optional<Generator> generator) {
+  const Tensor& self = iterator.tensor(0);
   Tensor u = positive_uniform(self, std::move(generator));
-  u.log_().div_(std::log1p(-p)).ceil_().clamp_min_(1);
-  return self.copy_(u);
+  self.copy_(u.log_().div_(std::log1p(-p)).ceil_().clamp_min_(1));
 }
 
-Tensor poisson(const Tensor& self, std::optional<Generator> generator) {
-  return draw(kPoisson, self, {self}, generator);
+}  // namespace
+
+Tensor poisson(const Kernel& kernel, const Tensor& self, std::optional<Generator> generator) {
+  return draw(kernel, self, {self}, generator);
 }
 
-Tensor binomial(const Tensor& count, const Tensor& prob, std::optional<Generator> generator) {
+Tensor binomial(const Kernel& kernel, const Tensor& count, const Tensor& prob, std::optional<Generator> generator) {
   TORCH_CHECK_VALUE(at::isFloatingType(count.scalar_type()),
                     "binomial only supports floating-point dtypes for count, got: ", count.scalar_type());
   TORCH_CHECK_VALUE(at::isFloatingType(prob.scalar_type()),
@@ -84,7 +86,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, std::optional<Generator
               count.scalar_type());
   const std::vector<int64_t> sizes = at::infer_size(count.sizes(), prob.sizes());
   const Tensor n = count.expand(sizes), p = prob.expand(sizes);
-  return draw(kBinomial, n, {n, p}, generator);
+  return draw(kernel, n, {n, p}, generator);
 }
 
 Tensor standard_gamma(const Tensor& self, std::optional<Generator> generator) {
@@ -100,9 +102,6 @@ Tensor sample_dirichlet(const Tensor& self, std::optional<Generator> generator) 
   return x.clamp_(smallest_normal(self.scalar_type()), is_double ? 1 - 0x1p-53 : 1 - 0x1p-24).to(self.scalar_type());
 }
 
-// Called without the dispatcher, where vmap refuses to draw: as upstream's kernel of rrelu does.
-Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> generator);
-
 Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                              std::optional<Generator> generator, Tensor& out) {
   TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(),
@@ -112,7 +111,8 @@ Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lo
   at::native::resize_output(out, self.sizes());
   if (!training) return out.copy_(at::leaky_relu(self, (low + high) / 2));
   const Tensor positive = at::logical_not(self.le(0));
-  uniform_(noise, 0, 1, std::move(generator)).mul_(high - low).add_(low).masked_fill_(positive, 1);
+  // Called without the dispatcher, where vmap refuses to draw: as upstream's kernel of rrelu does.
+  at::native::uniform_(noise, 0, 1, std::move(generator)).mul_(high - low).add_(low).masked_fill_(positive, 1);
   return out.copy_(at::mul(self, noise));
 }
 
@@ -122,9 +122,11 @@ Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, 
   return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
 }
 
-Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
-                          std::optional<Generator> generator) {
-  return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
-}
-
 }  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(exponential_stub, &atalla::aten::exponential)
+REGISTER_PRIVATEUSE1_DISPATCH(cauchy_stub, &atalla::aten::cauchy)
+REGISTER_PRIVATEUSE1_DISPATCH(log_normal_stub, &atalla::aten::log_normal)
+REGISTER_PRIVATEUSE1_DISPATCH(geometric_stub, &atalla::aten::geometric)
+}  // namespace at::native

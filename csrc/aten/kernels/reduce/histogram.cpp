@@ -90,7 +90,6 @@ Tensor segments(at::native::ReductionType reduction, const Tensor& data, const T
   DimVector sizes(data.sizes());
   sizes[axis] = count;
   Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
-  if (out.numel() == 0) return out;
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
   launch(kSegmentReduce, data.scalar_type(), {out.view({outer, count, inner})},
@@ -105,7 +104,6 @@ Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor&
                          const std::optional<Scalar>& initial) {
   const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (kOffsets ? 1 : 0);
   Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
-  if (out.numel() == 0) return out;
   if (count == 0) return out.zero_();
   const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
   const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));

@@ -7,36 +7,11 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kSum("reduce.sum"), kMean("reduce.mean"), kProd("reduce.prod"), kAmax("reduce.amax"), kAmin("reduce.amin"),
-    kAny("reduce.any"), kAll("reduce.all"), kLogsumexp("reduce.logsumexp"), kArgmax("reduce.argmax"),
-    kArgmin("reduce.argmin"), kMaxDim("reduce.max_dim"), kMinDim("reduce.min_dim");
+const Kernel kSum("reduce.sum"), kAmax("reduce.amax"), kAmin("reduce.amin");
 
 DimMask optional_dim(const Tensor& self, std::optional<int64_t> dim) {
   return dim.has_value() ? reduced_dims(self, *dim) : all_dims();
 }
-
-void check_extreme(const char* name, const Tensor& self) {
-  TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. ",
-              "Specify the reduction dim with the 'dim' argument.");
-}
-
-Tensor& extreme_out(const Kernel& kernel, const char* name, const Tensor& self, Tensor& out) {
-  check_extreme(name, self);
-  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
-              ", but got ", out.scalar_type(), " instead");
-  at::native::resize_output(out, {});
-  launch_reduce(kernel, self.scalar_type(), out, self, all_dims());
-  return out;
-}
-
-Tensor extreme(const Kernel& kernel, const char* name, const Tensor& self) {
-  Tensor out = empty_like_dtype(self, {}, self.scalar_type());
-  return extreme_out(kernel, name, self, out);
-}
-
-}  // namespace
-
-namespace {
 
 // Reduces a tensor of more dimensions than the chip takes as a matrix [kept, reduced].
 void reduce_matrix(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<Tensor> outputs, const Tensor& self,
@@ -90,18 +65,37 @@ void launch_reduce(const Kernel& kernel, ScalarType compute_dtype, at::ArrayRef<
       .launch(outputs[0].device());
 }
 
-void sum(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype,
-         const Tensor& out) {
-  launch_reduce(kSum, out.scalar_type(), out, self, reduced_dims(self, dim));
+// In the dtype of `self`. Without dims, or with empty ones: over all elements.
+void reduce(const Kernel& kernel, const Tensor& self, IntArrayRef dim, const Tensor& out) {
+  launch_reduce(kernel, self.scalar_type(), out, self, reduced_dims(self, dim));
 }
 
-void mean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype,
-          const Tensor& out) {
+// In the dtype of the result.
+void reduce_as_result(const Kernel& kernel, const Tensor& self, OptionalIntArrayRef dim, const Tensor& out) {
+  launch_reduce(kernel, out.scalar_type(), out, self, reduced_dims(self, dim));
+}
+
+// Here empty dims reduce nothing: an element becomes its truth value.
+void reduce_given_dims(const Kernel& kernel, const Tensor& self, OptionalIntArrayRef dim, const Tensor& out) {
+  launch_reduce(kernel, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
+}
+
+void reduce_optional_dim(const Kernel& kernel, const Tensor& self, std::optional<int64_t> dim, const Tensor& out) {
+  launch_reduce(kernel, self.scalar_type(), out, self, optional_dim(self, dim));
+}
+
+// Values, and where they are.
+void reduce_to_pair(const Kernel& kernel, const Tensor& self, int64_t dim, const Tensor& values,
+                    const Tensor& indices) {
+  launch_reduce(kernel, self.scalar_type(), {values, indices}, self, reduced_dims(self, dim));
+}
+
+void mean(const Kernel& kernel, const Tensor& self, OptionalIntArrayRef dim, const Tensor& out) {
   const ScalarType result = out.scalar_type();
   TORCH_CHECK(!c10::isIntegralType(result, true), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", result);
   const DimMask mask = reduced_dims(self, dim);
-  if (!at::isComplexType(result)) return launch_reduce(kMean, result, out, self, mask);
+  if (!at::isComplexType(result)) return launch_reduce(kernel, result, out, self, mask);
   // As upstream: the division of complex numbers, in which an infinite part makes the other one NaN.
   launch_reduce(kSum, result, out, self, mask);
   int64_t count = 1;
@@ -111,72 +105,29 @@ void mean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::option
   quotient.div_(count);
 }
 
-void prod_dim(const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype, const Tensor& out) {
-  launch_reduce(kProd, out.scalar_type(), out, self, reduced_dims(self, dim));
-}
-
-Tensor prod(const Tensor& self, std::optional<ScalarType> dtype) {
+Tensor prod(const Kernel& kernel, const Tensor& self, std::optional<ScalarType> dtype) {
   const ScalarType own = self.scalar_type();
   const ScalarType result = dtype.value_or(c10::isIntegralType(own, true) ? at::kLong : own);
   TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(kChipDtypes, result), "prod: dtype ", result, " is not supported");
   Tensor out = empty_like_dtype(self, {}, result);
-  launch_reduce(kProd, result, out, self, all_dims());
+  launch_reduce(kernel, result, out, self, all_dims());
   return out;
 }
 
-void amax(const Tensor& self, IntArrayRef dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAmax, self.scalar_type(), out, self, reduced_dims(self, dim));
-}
-
-void amin(const Tensor& self, IntArrayRef dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAmin, self.scalar_type(), out, self, reduced_dims(self, dim));
-}
-
 void aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& min, const Tensor& max) {
-  launch_reduce(kAmin, self.scalar_type(), min, self, optional_dim(self, dim));
-  launch_reduce(kAmax, self.scalar_type(), max, self, optional_dim(self, dim));
+  reduce_optional_dim(kAmin, self, dim, min);
+  reduce_optional_dim(kAmax, self, dim, max);
 }
 
-Tensor max(const Tensor& self) { return extreme(kAmax, "max", self); }
-Tensor min(const Tensor& self) { return extreme(kAmin, "min", self); }
-Tensor& max_out(const Tensor& self, Tensor& out) { return extreme_out(kAmax, "max", self, out); }
-Tensor& min_out(const Tensor& self, Tensor& out) { return extreme_out(kAmin, "min", self, out); }
-
-void max_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& values, const Tensor& indices) {
-  launch_reduce(kMaxDim, self.scalar_type(), {values, indices}, self, reduced_dims(self, dim));
-}
-
-void min_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& values, const Tensor& indices) {
-  launch_reduce(kMinDim, self.scalar_type(), {values, indices}, self, reduced_dims(self, dim));
-}
-
-void argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kArgmax, self.scalar_type(), out, self, optional_dim(self, dim));
-}
-
-void argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kArgmin, self.scalar_type(), out, self, optional_dim(self, dim));
-}
-
-void any(const Tensor& self, const Tensor& out) { launch_reduce(kAny, self.scalar_type(), out, self, all_dims()); }
-
-void all(const Tensor& self, const Tensor& out) { launch_reduce(kAll, self.scalar_type(), out, self, all_dims()); }
-
-void any_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAny, self.scalar_type(), out, self, reduced_dims(self, dim));
-}
-
-void all_dim(const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAll, self.scalar_type(), out, self, reduced_dims(self, dim));
-}
-
-// Here empty dims reduce nothing: an element becomes its truth value.
-void any_dims(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAny, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
-}
-
-void all_dims(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Tensor& out) {
-  launch_reduce(kAll, self.scalar_type(), out, self, at::native::make_dim_mask(dim, self.dim(), true));
+// Of all elements.
+Tensor& extreme_out(const Kernel& kernel, const char* name, const Tensor& self, Tensor& out) {
+  TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. ",
+              "Specify the reduction dim with the 'dim' argument.");
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(),
+              ", but got ", out.scalar_type(), " instead");
+  at::native::resize_output(out, {});
+  launch_reduce(kernel, self.scalar_type(), out, self, all_dims());
+  return out;
 }
 
 namespace {
@@ -191,24 +142,23 @@ Tensor complex_logsumexp(const Tensor& self, IntArrayRef dim) {
 
 }  // namespace
 
-Tensor& logsumexp_out(const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
+Tensor& logsumexp_out(const Kernel& kernel, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
-  at::assert_no_internal_overlap(out);
   if (self.is_complex()) return out.copy_(complex_logsumexp(self, dim).view(out.sizes()));
-  launch_reduce(kLogsumexp, out.scalar_type(), out, self, mask);
+  launch_reduce(kernel, out.scalar_type(), out, self, mask);
   return out;
 }
 
-Tensor logsumexp(const Tensor& self, IntArrayRef dim, bool keepdim) {
+Tensor logsumexp(const Kernel& kernel, const Tensor& self, IntArrayRef dim, bool keepdim) {
   const ScalarType own = self.scalar_type();
   const ScalarType result = c10::isIntegralType(own, true) ? c10::get_default_dtype_as_scalartype() : own;
   const DimMask mask = reduced_dims(self, dim);
   Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, keepdim), result);
   if (self.is_complex()) return complex_logsumexp(self, dim).view(out.sizes());
-  launch_reduce(kLogsumexp, result, out, self, mask);
+  launch_reduce(kernel, result, out, self, mask);
   return out;
 }
 

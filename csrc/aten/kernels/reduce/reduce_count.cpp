@@ -8,7 +8,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kNansum("reduce.nansum"), kCountNonzero("reduce.count_nonzero"), kXor("reduce.xor");
+const Kernel kNansum("reduce.nansum"), kXor("reduce.xor");
 
 // The result is uint64, which the chip writes as int64; the list of native ops names dtypes of the chip only, so this
 // one is registered here.
@@ -61,10 +61,10 @@ Tensor nansum(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::op
   return nansum_out(self, dim, keepdim, dtype, out);
 }
 
-Tensor count_nonzero_dims(const Tensor& self, IntArrayRef dim) {
+Tensor count_nonzero_dims(const Kernel& kernel, const Tensor& self, IntArrayRef dim) {
   const DimMask mask = reduced_dims(self, dim);
   Tensor out = empty_like_dtype(self, at::native::shape_from_dim_mask(self, mask, false), at::kLong);
-  launch_reduce(kCountNonzero, self.scalar_type(), out, self, mask);
+  launch_reduce(kernel, self.scalar_type(), out, self, mask);
   return out;
 }
 

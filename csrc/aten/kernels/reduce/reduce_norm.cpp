@@ -49,13 +49,4 @@ void vector_norm(const Tensor& self, const Scalar& ord, OptionalIntArrayRef dim,
   out.copy_(result);
 }
 
-void norm(const Tensor& self, at::OptionalScalarRef p, IntArrayRef dim, bool keepdim, const Tensor& out) {
-  vector_norm(self, p.has_value() ? p.get() : Scalar(2), dim, keepdim, std::nullopt, out);
-}
-
-void norm_dtype(const Tensor& self, at::OptionalScalarRef p, IntArrayRef dim, bool keepdim, ScalarType dtype,
-                const Tensor& out) {
-  vector_norm(self, p.has_value() ? p.get() : Scalar(2), dim, keepdim, dtype, out);
-}
-
 }  // namespace atalla::aten

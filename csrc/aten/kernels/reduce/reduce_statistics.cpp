@@ -7,7 +7,7 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kVar("reduce.var"), kStd("reduce.std"), kVarMean("reduce.var_mean");
+const Kernel kStd("reduce.std");
 
 double correction_of(const std::optional<Scalar>& correction) {
   return correction.has_value() ? correction->toDouble() : 1.0;
@@ -35,6 +35,8 @@ ScalarType compute_dtype(const Tensor& self, const Tensor& out) {
   return self.is_complex() ? self.scalar_type() : out.scalar_type();
 }
 
+}  // namespace
+
 Tensor& deviation_out(const Kernel& kernel, const char* name, const Tensor& self, OptionalIntArrayRef dim,
                       const std::optional<Scalar>& correction, bool keepdim, Tensor& out) {
   check_result(name, real_dtype(self), out);
@@ -45,12 +47,9 @@ Tensor& deviation_out(const Kernel& kernel, const char* name, const Tensor& self
   return out;
 }
 
-Tensor result_of(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, ScalarType dtype) {
-  return empty_like_dtype(self, at::native::shape_from_dim_mask(self, reduced_dims(self, dim), keepdim), dtype);
-}
-
-void launch_var_mean(const char* name, const Tensor& self, OptionalIntArrayRef dim, double correction, bool keepdim,
-                     const Tensor& variance, const Tensor& mean) {
+std::tuple<Tensor&, Tensor&> var_mean_out(const Kernel& kernel, const char* name, const Tensor& self,
+                                          OptionalIntArrayRef dim, const std::optional<Scalar>& correction,
+                                          bool keepdim, Tensor& variance, Tensor& mean) {
   check_result(name, real_dtype(self), variance);
   check_result(name, self.scalar_type(), mean);
   TORCH_CHECK(self.is_complex() || variance.scalar_type() == mean.scalar_type(), name, ": results of dtypes ",
@@ -59,47 +58,18 @@ void launch_var_mean(const char* name, const Tensor& self, OptionalIntArrayRef d
   const auto sizes = at::native::shape_from_dim_mask(self, mask, keepdim);
   at::native::resize_output(variance, sizes);
   at::native::resize_output(mean, sizes);
-  warn_degrees_of_freedom(name, self, variance, correction);
-  launch_reduce(kVarMean, compute_dtype(self, variance), {variance, mean}, self, mask, correction);
-}
-
-}  // namespace
-
-Tensor& var_out(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim,
-                Tensor& out) {
-  return deviation_out(kVar, "var", self, dim, correction, keepdim, out);
-}
-
-Tensor& std_out(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim,
-                Tensor& out) {
-  return deviation_out(kStd, "std", self, dim, correction, keepdim, out);
-}
-
-Tensor var(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
-  Tensor out = result_of(self, dim, keepdim, real_dtype(self));
-  return var_out(self, dim, correction, keepdim, out);
-}
-
-Tensor std(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
-  Tensor out = result_of(self, dim, keepdim, real_dtype(self));
-  return std_out(self, dim, correction, keepdim, out);
-}
-
-std::tuple<Tensor, Tensor> var_mean(const Tensor& self, OptionalIntArrayRef dim,
-                                    const std::optional<Scalar>& correction, bool keepdim) {
-  Tensor variance = result_of(self, dim, keepdim, real_dtype(self));
-  Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
-  launch_var_mean("var_mean", self, dim, correction_of(correction), keepdim, variance, mean);
+  warn_degrees_of_freedom(name, self, variance, correction_of(correction));
+  launch_reduce(kernel, compute_dtype(self, variance), {variance, mean}, self, mask, correction_of(correction));
   return {variance, mean};
 }
 
-std::tuple<Tensor, Tensor> std_mean(const Tensor& self, OptionalIntArrayRef dim,
-                                    const std::optional<Scalar>& correction, bool keepdim) {
-  Tensor deviation = result_of(self, dim, keepdim, real_dtype(self));
-  Tensor mean = result_of(self, dim, keepdim, self.scalar_type());
-  launch_var_mean("std_mean", self, dim, correction_of(correction), keepdim, deviation, mean);
+std::tuple<Tensor&, Tensor&> std_mean_out(const Kernel& kernel, const Tensor& self, OptionalIntArrayRef dim,
+                                          const std::optional<Scalar>& correction, bool keepdim, Tensor& deviation,
+                                          Tensor& mean) {
+  var_mean_out(kernel, "std_mean", self, dim, correction, keepdim, deviation, mean);
   // A half-precision variance is not rounded before the root: the deviation is a reduction of its own.
-  launch_reduce(kStd, self.scalar_type(), deviation, self, reduced_dims(self, dim), correction_of(correction));
+  launch_reduce(kStd, compute_dtype(self, deviation), deviation, self, reduced_dims(self, dim),
+                correction_of(correction));
   return {deviation, mean};
 }
 

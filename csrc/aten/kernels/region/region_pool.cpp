@@ -35,13 +35,13 @@ Tensor new_bins(const Tensor& input, const Tensor& rois, int64_t channels, int64
 }
 
 // The input's gradient. Without bins it is 0.
-template <class Launch>
-Tensor gradient(const char* op, const Tensor& grad, const Tensor& rois, const char* same_type, IntArrayRef sizes,
-                const Launch& launch_kernel) {
+template <class... Parameters>
+Tensor gradient(const char* op, const Kernel& kernel, const Tensor& grad, const Tensor& rois, const char* same_type,
+                IntArrayRef sizes, std::initializer_list<Operand> inputs, const Parameters&... parameters) {
   check(op, grad, rois, "grad", same_type);
   const Tensor grad_input = empty_like_dtype(grad, sizes, grad.scalar_type());
   if (grad.numel() == 0) return grad_input.zero_();
-  if (grad_input.numel() != 0) launch_kernel(grad_input);
+  launch(kernel, grad.scalar_type(), {grad_input}, inputs, parameters...);
   return grad_input;
 }
 
@@ -50,7 +50,6 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double spatial_scale, 
   check("roi_align", input, rois, "input", kAlignTypes);
   check_bins("roi_align", pooled_height, pooled_width);
   const Tensor out = new_bins(input, rois, input.size(1), pooled_height, pooled_width, input.scalar_type());
-  if (out.numel() == 0) return out;
   launch(kAlign, input.scalar_type(), {out}, {input, rois},
          RoiAlignParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
   return out;
@@ -59,12 +58,10 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double spatial_scale, 
 Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, double spatial_scale, int64_t /*pooled_height*/,
                           int64_t /*pooled_width*/, int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                           int64_t sampling_ratio, bool aligned) {
-  return gradient("roi_align_backward", grad, rois, kAlignTypes, {batch_size, channels, height, width},
-                  [&](const Tensor& grad_input) {
-                    launch(kAlignBackward, grad.scalar_type(), {grad_input}, {grad, rois},
-                           RoiAlignBackwardParameters{
-                               .spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
-                  });
+  return gradient("roi_align_backward", kAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width},
+                  {grad, rois},
+                  RoiAlignBackwardParameters{
+                      .spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
 }
 
 // Sensitive to positions: each bin has channels of its own. The results are the bins and their channels.
@@ -79,7 +76,7 @@ std::tuple<Tensor, Tensor> sensitive(const char* op, const Kernel& kernel, const
   const int64_t channels = input.size(1) / (height * width);
   const Tensor out = new_bins(input, rois, channels, height, width, input.scalar_type());
   const Tensor mapping = new_bins(input, rois, channels, height, width, at::kInt);
-  if (out.numel() != 0) launch(kernel, input.scalar_type(), {out, mapping}, {input, rois}, parameters);
+  launch(kernel, input.scalar_type(), {out, mapping}, {input, rois}, parameters);
   return {out, mapping};
 }
 
@@ -100,22 +97,17 @@ Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& rois, const Tenso
                              double spatial_scale, int64_t /*pooled_height*/, int64_t /*pooled_width*/,
                              int64_t sampling_ratio, int64_t batch_size, int64_t channels, int64_t height,
                              int64_t width) {
-  return gradient("ps_roi_align_backward", grad, rois, kAlignTypes, {batch_size, channels, height, width},
-                  [&](const Tensor& grad_input) {
-                    launch(
-                        kSensitiveAlignBackward, grad.scalar_type(), {grad_input}, {grad, rois},
-                        PsRoiAlignBackwardParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio});
-                  });
+  return gradient("ps_roi_align_backward", kSensitiveAlignBackward, grad, rois, kAlignTypes,
+                  {batch_size, channels, height, width}, {grad, rois},
+                  PsRoiAlignBackwardParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio});
 }
 
 Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& /*channel_mapping*/,
                             double spatial_scale, int64_t /*pooled_height*/, int64_t /*pooled_width*/,
                             int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
-  return gradient("ps_roi_pool_backward", grad, rois, kPoolTypes, {batch_size, channels, height, width},
-                  [&](const Tensor& grad_input) {
-                    launch(kSensitivePoolBackward, grad.scalar_type(), {grad_input}, {grad, rois},
-                           PsRoiPoolBackwardParameters{.spatial_scale = spatial_scale});
-                  });
+  return gradient("ps_roi_pool_backward", kSensitivePoolBackward, grad, rois, kPoolTypes,
+                  {batch_size, channels, height, width}, {grad, rois},
+                  PsRoiPoolBackwardParameters{.spatial_scale = spatial_scale});
 }
 
 std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, double spatial_scale,
@@ -124,10 +116,8 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, dou
   check_bins("roi_pool", pooled_height, pooled_width);
   const Tensor out = new_bins(input, rois, input.size(1), pooled_height, pooled_width, input.scalar_type());
   const Tensor argmax = new_bins(input, rois, input.size(1), pooled_height, pooled_width, at::kInt);
-  if (out.numel() != 0) {
-    launch(kMaxPool, input.scalar_type(), {out, argmax}, {input, rois},
-           RoiPoolParameters{.spatial_scale = spatial_scale});
-  }
+  launch(kMaxPool, input.scalar_type(), {out, argmax}, {input, rois},
+         RoiPoolParameters{.spatial_scale = spatial_scale});
   return {out, argmax};
 }
 
@@ -137,10 +127,8 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& a
   check_devices("roi_pool_backward", grad, argmax);
   TORCH_CHECK(argmax.scalar_type() == at::kInt, "roi_pool_backward: expected argmax of dtype Int, got ",
               argmax.scalar_type());
-  return gradient("roi_pool_backward", grad, rois, kPoolTypes, {batch_size, channels, height, width},
-                  [&](const Tensor& grad_input) {
-                    launch(kMaxPoolBackward, grad.scalar_type(), {grad_input}, {grad, argmax, rois});
-                  });
+  return gradient("roi_pool_backward", kMaxPoolBackward, grad, rois, kPoolTypes, {batch_size, channels, height, width},
+                  {grad, argmax, rois});
 }
 
 TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m) {

@@ -65,39 +65,6 @@ void check_csr_matrices(const char* op, const Tensor& a, const Tensor& b) {
               b.scalar_type());
 }
 
-// Values of a CSR matrix reduced over rows, columns or both; dimensions of size 1 stay.
-Tensor reduce_csr(const char* op, const Tensor& input, IntArrayRef dims, bool keepdim, std::optional<ScalarType> dtype,
-                  bool multiply) {
-  TORCH_CHECK(input.layout() == at::kSparseCsr && input.dim() == 2, op,
-              ": expected a matrix of layout torch.sparse_csr, got ", input.layout(), " of ", input.dim(),
-              " dimensions");
-  TORCH_CHECK(keepdim, "reduction operations on CSR tensors with keepdim=False is unsupported");
-  const std::bitset<64> reduced = at::dim_list_to_bitset(dims, 2);
-  const ScalarType taken =
-      dtype.value_or(at::isIntegralType(input.scalar_type(), true) ? at::kLong : input.scalar_type());
-  const Tensor values = input.values().to(taken);
-  if (!reduced[0] && !reduced[1]) return input.clone();
-  const Tensor coo = input.to_sparse();
-  const auto place = [&](int64_t d) {
-    const Tensor index = coo._indices().select(0, d);
-    return reduced[d] ? at::zeros_like(index) : index;
-  };
-  const DimVector sizes{reduced[0] ? std::min<int64_t>(1, input.size(0)) : input.size(0),
-                        reduced[1] ? std::min<int64_t>(1, input.size(1)) : input.size(1)};
-  const auto [distinct, position] = group(flat_places(at::stack({place(0), place(1)}), sizes));
-  Tensor results;
-  if (multiply) {
-    results = at::ones({distinct.size(0)}, values.options());
-    write_rows(results, 0, position, values, Combine::kMultiply, false);
-  } else {
-    results = sum_by_group(values, position, distinct.size(0));
-  }
-  const Tensor csr = make_coo(places_of(distinct, sizes), results, sizes, true).to_sparse_csr();
-  const ScalarType index = input.crow_indices().scalar_type();
-  return at::_sparse_csr_tensor_unsafe(csr.crow_indices().to(index), csr.col_indices().to(index), csr.values(), sizes,
-                                       csr.options());
-}
-
 }  // namespace
 
 Tensor& add_compressed_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
@@ -207,12 +174,37 @@ std::tuple<Tensor&, Tensor&> triangular_solve_compressed(const Tensor& self, con
   return std::tuple<Tensor&, Tensor&>(X, M);
 }
 
-Tensor csr_sum(const Tensor& self, IntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
-  return reduce_csr("sum", self, dim, keepdim, dtype, false);
-}
-
-Tensor csr_prod(const Tensor& self, IntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
-  return reduce_csr("prod", self, dim, keepdim, dtype, true);
+// Values of a CSR matrix reduced over rows, columns or both; dimensions of size 1 stay.
+Tensor reduce_csr(const char* op, bool multiply, const Tensor& input, IntArrayRef dims, bool keepdim,
+                  std::optional<ScalarType> dtype) {
+  TORCH_CHECK(input.layout() == at::kSparseCsr && input.dim() == 2, op,
+              ": expected a matrix of layout torch.sparse_csr, got ", input.layout(), " of ", input.dim(),
+              " dimensions");
+  TORCH_CHECK(keepdim, "reduction operations on CSR tensors with keepdim=False is unsupported");
+  const std::bitset<64> reduced = at::dim_list_to_bitset(dims, 2);
+  const ScalarType taken =
+      dtype.value_or(at::isIntegralType(input.scalar_type(), true) ? at::kLong : input.scalar_type());
+  const Tensor values = input.values().to(taken);
+  if (!reduced[0] && !reduced[1]) return input.clone();
+  const Tensor coo = input.to_sparse();
+  const auto place = [&](int64_t d) {
+    const Tensor index = coo._indices().select(0, d);
+    return reduced[d] ? at::zeros_like(index) : index;
+  };
+  const DimVector sizes{reduced[0] ? std::min<int64_t>(1, input.size(0)) : input.size(0),
+                        reduced[1] ? std::min<int64_t>(1, input.size(1)) : input.size(1)};
+  const auto [distinct, position] = group(flat_places(at::stack({place(0), place(1)}), sizes));
+  Tensor results;
+  if (multiply) {
+    results = at::ones({distinct.size(0)}, values.options());
+    write_rows(results, 0, position, values, Combine::kMultiply, false);
+  } else {
+    results = sum_by_group(values, position, distinct.size(0));
+  }
+  const Tensor csr = make_coo(places_of(distinct, sizes), results, sizes, true).to_sparse_csr();
+  const ScalarType index = input.crow_indices().scalar_type();
+  return at::_sparse_csr_tensor_unsafe(csr.crow_indices().to(index), csr.col_indices().to(index), csr.values(), sizes,
+                                       csr.options());
 }
 
 }  // namespace atalla::aten

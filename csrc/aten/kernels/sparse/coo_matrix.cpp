@@ -39,7 +39,19 @@ Tensor any_product(const char* op, const Tensor& a, const Tensor& b) {
   return product(b.t(), a.t()).t();
 }
 
-Tensor batch_product(const Tensor& sparse, const Tensor& dense) {
+}  // namespace
+
+Tensor addmm_coo(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  TORCH_CHECK(!self.is_sparse(), "addmm: expected a dense 'self', got layout ", self.layout());
+  const Tensor found = any_product("addmm", mat1, mat2);
+  return scaled_sum(self.expand(found.sizes()), found, beta, alpha);
+}
+
+Tensor& addmm_coo_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  return self.copy_(aten::addmm_coo(self, mat1, mat2, beta, alpha));
+}
+
+Tensor bmm_coo(const Tensor& sparse, const Tensor& dense) {
   TORCH_CHECK(sparse.sparse_dim() == 3 && sparse.dense_dim() == 0,
               "bmm_sparse: expected a sparse tensor of three sparse dimensions, got ", sparse.sparse_dim(),
               " sparse and ", sparse.dense_dim(), " dense ones");
@@ -53,29 +65,6 @@ Tensor batch_product(const Tensor& sparse, const Tensor& dense) {
   const Tensor columns = at::add(a._indices().select(0, 2), batch, k);
   return weighted_rows(row_ends(rows, batches * m), rows, columns, a._values(), dense.reshape({batches * k, n}))
       .view({batches, m, n});
-}
-
-}  // namespace
-
-Tensor addmm_coo(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
-  TORCH_CHECK(!self.is_sparse(), "addmm: expected a dense 'self', got layout ", self.layout());
-  const Tensor found = any_product("addmm", mat1, mat2);
-  return scaled_sum(self.expand(found.sizes()), found, beta, alpha);
-}
-
-Tensor& addmm_coo_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                      const Scalar& alpha, Tensor& out) {
-  return copy_result(aten::addmm_coo(self, mat1, mat2, beta, alpha), out);
-}
-
-Tensor& addmm_coo_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
-  return self.copy_(aten::addmm_coo(self, mat1, mat2, beta, alpha));
-}
-
-Tensor bmm_coo(const Tensor& self, const Tensor& mat2) { return batch_product(self, mat2); }
-
-Tensor& bmm_coo_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  return copy_result(batch_product(self, mat2), out);
 }
 
 // The rows that have elements, as one sparse dimension, with dense rows.

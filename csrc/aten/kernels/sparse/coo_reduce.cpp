@@ -26,7 +26,9 @@ Tensor with_values(const Tensor& sparse, const Tensor& values) {
   return make_coo(sparse._indices().clone(), values, sparse.sizes(), sparse.is_coalesced());
 }
 
-Tensor softmax(const Tensor& self, int64_t dim, bool half_to_float, bool logarithm) {
+}  // namespace
+
+Tensor sparse_softmax(bool logarithm, const Tensor& self, int64_t dim, bool half_to_float) {
   TORCH_CHECK(!half_to_float, "softmax of sparse tensors: half_to_float is not supported");
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Tensor x = self.coalesce();
@@ -46,7 +48,8 @@ Tensor softmax(const Tensor& self, int64_t dim, bool half_to_float, bool logarit
   return with_values(x, logarithm ? shifted.sub(sums.log()) : exponentials.div(sums));
 }
 
-Tensor softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim, bool logarithm) {
+Tensor sparse_softmax_backward(bool logarithm, const Tensor& grad_output, const Tensor& output, int64_t dim,
+                               const Tensor&) {
   dim = at::maybe_wrap_dim(dim, output.dim());
   TORCH_CHECK(grad_output.sizes() == output.sizes(), "softmax of sparse tensors: expected a gradient of sizes ",
               output.sizes(), ", got ", grad_output.sizes());
@@ -63,24 +66,6 @@ Tensor softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t
   const Tensor weighed = logarithm ? grad : values.mul(grad);
   const Tensor sums = sum_by_group(weighed, position, distinct.size(0)).index_select(0, position);
   return with_values(out, logarithm ? grad.sub(values.exp().mul(sums)) : values.mul(grad.sub(sums)));
-}
-
-}  // namespace
-
-Tensor sparse_softmax(const Tensor& self, int64_t dim, bool half_to_float) {
-  return softmax(self, dim, half_to_float, false);
-}
-
-Tensor sparse_log_softmax(const Tensor& self, int64_t dim, bool half_to_float) {
-  return softmax(self, dim, half_to_float, true);
-}
-
-Tensor sparse_softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim, const Tensor& self) {
-  return softmax_backward(grad_output, output, dim, false);
-}
-
-Tensor sparse_log_softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim, const Tensor& self) {
-  return softmax_backward(grad_output, output, dim, true);
 }
 
 // Each element of `self` gets the gradient of the sum that it is in, and 0 where that has none.

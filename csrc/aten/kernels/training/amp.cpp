@@ -41,10 +41,6 @@ Tensor& amp_update_scale_(Tensor& self, Tensor& growth_tracker, const Tensor& fo
 
 // The value is needed to raise, so the host waits for it, as upstream's CPU does.
 void assert_async_msg(const Tensor& self, std::string_view message) { TORCH_CHECK(self.is_nonzero(), message); }
-void assert_async(const Tensor& self) {
-  TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero");
-}
-
 // Programs without side effects order assertions by tokens: each takes one and returns one.
 Tensor make_dep_token(std::optional<ScalarType> dtype, std::optional<at::Layout> layout,
                       std::optional<at::Device> device, std::optional<bool> pin_memory,

@@ -69,7 +69,6 @@ Tensor ctc_loss_backward_tensor(const Tensor& grad, const Tensor& log_probs, con
                                 const Tensor& neg_log_likelihood, const Tensor& log_alpha, int64_t blank,
                                 bool zero_infinity) {
   Tensor out = empty_like_dtype(log_probs, log_probs.sizes(), log_probs.scalar_type());
-  if (out.numel() == 0) return out;
   const c10::Device device = log_probs.device();
   launch(kCtcLossBackward, log_probs.scalar_type(), {out},
          {log_alpha.contiguous(), log_probs, targets.to(device), input_lengths.to(device, at::kLong),

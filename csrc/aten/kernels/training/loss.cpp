@@ -8,15 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kMse{"pointwise.mse_loss", kFloatingDtypes, 2};
-const PointwiseKernel kMseBackward{"pointwise.mse_loss_backward", kFloatingDtypes, 3};
-const PointwiseKernel kSmoothL1{"pointwise.smooth_l1_loss", kFloatingDtypes, 2};
-const PointwiseKernel kSmoothL1Backward{"pointwise.smooth_l1_loss_backward", kFloatingDtypes, 3};
-const PointwiseKernel kHuber{"pointwise.huber_loss", kFloatingDtypes, 2};
-const PointwiseKernel kHuberBackward{"pointwise.huber_loss_backward", kFloatingDtypes, 3};
-const PointwiseKernel kBinaryCrossEntropy{"pointwise.binary_cross_entropy", kFloatingDtypes, 2};
-const PointwiseKernel kBinaryCrossEntropyBackward{"pointwise.binary_cross_entropy_backward", kFloatingDtypes, 3};
-
 Tensor& reduce_out(const Tensor& loss, int64_t reduction, Tensor& out) {
   if (reduction == at::Reduction::Mean) return at::mean_out(out, loss, IntArrayRef{});
   return at::sum_out(out, loss, IntArrayRef{});
@@ -61,78 +52,84 @@ Tensor backward(const PointwiseKernel& kernel, const Tensor& grad_input, const T
 
 }  // namespace
 
-void mse_loss(TensorIteratorBase& iterator, const Tensor& self, const Tensor& target, int64_t reduction,
-              const Tensor& out) {
-  structured_loss(kMse, iterator, self, target, reduction, out);
+void mse_loss(const PointwiseKernel& kernel, TensorIteratorBase& iterator, const Tensor& self, const Tensor& target,
+              int64_t reduction, const Tensor& out) {
+  structured_loss(kernel, iterator, self, target, reduction, out);
 }
-Tensor mse_loss_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, int64_t reduction) {
+
+Tensor mse_loss_backward(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                         const Tensor& target, int64_t reduction) {
   const Tensor grad_input = empty_like_dtype(self, self.sizes(), self.scalar_type());  // contiguous, as on the CPU
-  return backward(kMseBackward, grad_input, grad_output, self, target, 2 * mean_factor(self, reduction));
+  return backward(kernel, grad_input, grad_output, self, target, 2 * mean_factor(self, reduction));
 }
-Tensor& mse_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target, int64_t reduction,
-                              Tensor& grad_input) {
-  backward(kMseBackward, grad_input, grad_output, self, target, 2 * mean_factor(self, reduction));
+
+Tensor& mse_loss_backward_out(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                              const Tensor& target, int64_t reduction, Tensor& grad_input) {
+  backward(kernel, grad_input, grad_output, self, target, 2 * mean_factor(self, reduction));
   return grad_input;
 }
 
-void smooth_l1_loss(TensorIteratorBase& iterator, const Tensor& self, const Tensor& target, int64_t reduction,
-                    double beta, const Tensor& out) {
-  structured_loss(kSmoothL1, iterator, self, target, reduction, out, beta);
+void smooth_l1_loss(const PointwiseKernel& kernel, TensorIteratorBase& iterator, const Tensor& self,
+                    const Tensor& target, int64_t reduction, double beta, const Tensor& out) {
+  structured_loss(kernel, iterator, self, target, reduction, out, beta);
 }
-Tensor& smooth_l1_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                    int64_t reduction, double beta, Tensor& grad_input) {
-  backward(kSmoothL1Backward, grad_input, grad_output, self, target, mean_factor(self, reduction), beta);
+// Smooth L1 and Huber losses: `threshold` is where the square ends.
+Tensor& huber_loss_backward_out(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                const Tensor& target, int64_t reduction, double threshold, Tensor& grad_input) {
+  backward(kernel, grad_input, grad_output, self, target, mean_factor(self, reduction), threshold);
   return grad_input;
 }
 
-Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+Tensor huber_loss(const PointwiseKernel& kernel, const Tensor& self, const Tensor& target, int64_t reduction,
+                  double delta) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
   // In the dtype of `self`, as upstream's.
   const Tensor loss = self.scalar_type() == target.scalar_type()
                           ? Tensor()
                           : empty_like_dtype(self, at::infer_size(self.sizes(), target.sizes()), self.scalar_type());
   auto iterator = binary_iterator(loss, self, target);
-  run_pointwise(iterator, kHuber, delta);
+  run_pointwise(iterator, kernel, delta);
   return reduced(iterator.output(), reduction);
 }
-Tensor& huber_loss_out(const Tensor& self, const Tensor& target, int64_t reduction, double delta, Tensor& out) {
+
+Tensor& huber_loss_out(const PointwiseKernel& kernel, const Tensor& self, const Tensor& target, int64_t reduction,
+                       double delta, Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
   auto iterator = binary_iterator(reduction == at::Reduction::None ? out : Tensor(), self, target);
-  run_pointwise(iterator, kHuber, delta);
+  run_pointwise(iterator, kernel, delta);
   return reduction == at::Reduction::None ? out : reduce_out(iterator.output(), reduction, out);
 }
-Tensor& huber_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target, int64_t reduction,
-                                double delta, Tensor& grad_input) {
-  backward(kHuberBackward, grad_input, grad_output, self, target, mean_factor(self, reduction), delta);
-  return grad_input;
-}
 
-Tensor& binary_cross_entropy_out(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
-                                 int64_t reduction, Tensor& out) {
+Tensor& binary_cross_entropy_out(const PointwiseKernel& kernel, const Tensor& self, const Tensor& target,
+                                 const Tensor& weight, int64_t reduction, Tensor& out) {
   const bool reduces = reduction != at::Reduction::None;
   Tensor loss = reduces ? at::empty_like(self) : out.resize_(self.sizes());
   auto iterator = binary_iterator(loss, self, target);
-  run_pointwise(iterator, kBinaryCrossEntropy);
-  if (weight.has_value() && weight->defined()) loss.mul_(*weight);
+  run_pointwise(iterator, kernel);
+  if (weight.defined()) loss.mul_(weight);
   return reduces ? reduce_out(loss, reduction, out) : out;
 }
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight,
-                            int64_t reduction) {
+
+Tensor binary_cross_entropy(const PointwiseKernel& kernel, const Tensor& self, const Tensor& target,
+                            const Tensor& weight, int64_t reduction) {
   Tensor out = reduction == at::Reduction::None ? at::empty_like(self) : at::empty({}, self.options());
-  return binary_cross_entropy_out(self, target, weight, reduction, out);
+  return binary_cross_entropy_out(kernel, self, target, weight, reduction, out);
 }
-Tensor& binary_cross_entropy_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                          const std::optional<Tensor>& weight, int64_t reduction, Tensor& grad_input) {
+
+Tensor& binary_cross_entropy_backward_out(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                          const Tensor& target, const Tensor& weight, int64_t reduction,
+                                          Tensor& grad_input) {
   grad_input.resize_as_(self);
-  backward(kBinaryCrossEntropyBackward, grad_input, grad_output, self, target);
-  if (weight.has_value() && weight->defined()) grad_input.mul_(*weight);
+  backward(kernel, grad_input, grad_output, self, target);
+  if (weight.defined()) grad_input.mul_(weight);
   if (reduction == at::Reduction::Mean) grad_input.div_(self.numel());
   return grad_input;
 }
-Tensor binary_cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                     const std::optional<Tensor>& weight, int64_t reduction) {
+
+Tensor binary_cross_entropy_backward(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                     const Tensor& target, const Tensor& weight, int64_t reduction) {
   Tensor grad_input = at::empty_like(self);
-  return binary_cross_entropy_backward_out(grad_output, self, target, weight, reduction, grad_input);
+  return binary_cross_entropy_backward_out(kernel, grad_output, self, target, weight, reduction, grad_input);
 }
 
 }  // namespace atalla::aten

@@ -27,8 +27,7 @@ struct Shape {
   int64_t rows = 0, columns = 0;
 };
 
-Shape check_multi_margin(const Tensor& self, const Tensor& target, const Scalar& p,
-                         const std::optional<Tensor>& weight) {
+Shape check_multi_margin(const Tensor& self, const Tensor& target, const Scalar& p, const Tensor& weight) {
   Shape shape;
   at::native::multi_margin_loss_shape_check(shape.rows, shape.columns, self.dim(), self, target, weight);
   TORCH_CHECK(p.toDouble() == 1 || p.toDouble() == 2, "only p == 1 and p == 2 supported");
@@ -48,9 +47,7 @@ void resize_gradient(const Tensor& self, const Tensor& grad_input) {
   TORCH_CHECK(grad_input.is_contiguous(), "grad_input must be contiguous");
 }
 
-Tensor dense(const std::optional<Tensor>& weight) {
-  return weight.has_value() && weight->defined() ? weight->contiguous() : Tensor();
-}
+Tensor dense(const Tensor& weight) { return weight.defined() ? weight.contiguous() : weight; }
 
 // Without a reduction, the kernels write the losses of rows: [1] for the one of a target without dimensions.
 Tensor losses(const Tensor& out, int64_t reduction) {
@@ -60,7 +57,7 @@ Tensor losses(const Tensor& out, int64_t reduction) {
 }  // namespace
 
 Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Scalar& p, const Scalar& margin,
-                              const std::optional<Tensor>& weight, int64_t reduction, Tensor& out) {
+                              const Tensor& weight, int64_t reduction, Tensor& out) {
   const auto [rows, columns] = check_multi_margin(self, target, p, weight);
   const bool single = reduction != at::Reduction::None || target.dim() == 0;
   at::native::resize_output(out, single ? IntArrayRef{} : IntArrayRef{rows});
@@ -93,11 +90,10 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
 }
 
 Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                       const Scalar& p, const Scalar& margin, const std::optional<Tensor>& weight,
-                                       int64_t reduction, Tensor& grad_input) {
+                                       const Scalar& p, const Scalar& margin, const Tensor& weight, int64_t reduction,
+                                       Tensor& grad_input) {
   const auto [rows, columns] = check_multi_margin(self, target, p, weight);
   resize_gradient(self, grad_input);
-  if (self.numel() == 0) return grad_input;
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   launch(kMultiMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
          {{grad_output, {rows}, {row_stride(grad_output)}},
@@ -118,7 +114,6 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
               target.sizes(), " does not equal ", is_target.sizes(),
               " (while checking arguments for multilabel_margin_loss_backward_cpu_template)");
   resize_gradient(self, grad_input);
-  if (self.numel() == 0) return grad_input;
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
   launch(kMultilabelMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
          {{grad_output, {rows}, {row_stride(grad_output)}},

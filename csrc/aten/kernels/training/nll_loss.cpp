@@ -100,9 +100,8 @@ void nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tens
 }
 
 std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target,
-                                                    const std::optional<Tensor>& weight_opt, int64_t reduction,
-                                                    int64_t ignore_index, Tensor& output, Tensor& total_weight) {
-  const Tensor weight = weight_opt.value_or(Tensor());
+                                                    const Tensor& weight, int64_t reduction, int64_t ignore_index,
+                                                    Tensor& output, Tensor& total_weight) {
   check_2d(self, target, weight);
   check_dtypes("nll_loss2d_forward_out_frame", self, target, weight);
   at::native::resize_output(total_weight, {});
@@ -120,9 +119,8 @@ std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Te
 }
 
 Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
-                                const std::optional<Tensor>& weight_opt, int64_t reduction, int64_t ignore_index,
+                                const Tensor& weight, int64_t reduction, int64_t ignore_index,
                                 const Tensor& total_weight, Tensor& grad_input) {
-  const Tensor weight = weight_opt.value_or(Tensor());
   check_2d(self, target, weight);
   check_dtypes("nll_loss2d_backward_out_frame", self, target, weight);
   grad_input.resize_as_(self);
