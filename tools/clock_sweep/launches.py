@@ -54,7 +54,7 @@ class TorchDevice(Chip):
         """What the device charges for the launch; None if the launch is refused or has no code."""
         stored = [None if x is None else storage(x).view(torch.uint8).to("atalla") for _, x in launch.operands]
         addresses = [
-            0 if x is None or place is None else place.data_ptr() + x.storage_offset() * x.itemsize
+            0 if x is None or place is None else place.data_ptr() + int(x.storage_offset()) * x.itemsize
             for (_, x), place in zip(launch.operands, stored)
         ]
         desc = descriptor(self.kernel(name), kernel, launch, addresses)
@@ -114,7 +114,7 @@ def alone(
             kind, number = BufferKind.OUTPUT if operand.written else BufferKind.INPUT, len(program.buffers)
             nbytes = max(x.itemsize, x.untyped_storage().nbytes())
             program.buffers.append(Buffer(number, kind, operand.name, nbytes))
-            made = Operand(number, x.storage_offset() * x.itemsize, tuple(x.shape), x.stride(), x.dtype)
+            made = Operand(number, int(x.storage_offset()) * x.itemsize, tuple(x.shape), x.stride(), x.dtype)
             sizes = tuple(1 if step == 0 else n for n, step in zip(x.shape, x.stride()))
             port = Port(operand.name, replace(made, sizes=sizes))
             (program.outputs if operand.written else program.inputs).append(port)

@@ -82,7 +82,7 @@ def parse(text: str) -> Call:
     if found[2] is None:
         return Call(found[1])
     parts = _split(found[2])
-    replaced = dict(m.groups() for part in parts if (m := re.fullmatch(r"(\w+)=(.*)", part, re.S)))
+    replaced = {m[1]: m[2] for part in parts if (m := re.fullmatch(r"(\w+)=(.*)", part, re.S))}
     return Call(found[1], tuple(p for p in parts if not re.match(r"\w+=", p)), replaced)
 
 

@@ -266,8 +266,21 @@ class Parser:
         family, _, name = kernels[0].partition(".")
         formula = self.kernels[name] if family == "pointwise" else None
         return Entry(
-            *(op, line, group, function, promotion, iterator, call),
-            *(kernels, variants, variant_arg, pointwise, formula, dtypes, results, overlap),
+            op,
+            line,
+            group,
+            function,
+            promotion,
+            iterator,
+            call,
+            kernels,
+            variants,
+            variant_arg,
+            pointwise,
+            formula,
+            dtypes,
+            results,
+            overlap,
         )
 
     def kernel_dtypes(self, kernels: tuple[str, ...], line: int) -> tuple[str, ...]:

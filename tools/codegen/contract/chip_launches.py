@@ -50,6 +50,7 @@ class Chip:
         self.check(self.api.mem_alloc(self.device, total, 0, ctypes.byref(memory)))
         self.check(self.api.device_host_view(self.device, memory.value, total, ctypes.byref(view)))
         self.memory = memory.value
+        assert view.value is not None
         self.bytes = torch.frombuffer((ctypes.c_char * total).from_address(view.value), dtype=torch.uint8)
 
     def close(self) -> None:
@@ -110,9 +111,8 @@ def descriptor(kernel: int, contract: Kernel, launch: Launch, addresses: list[in
         slot.dtype = CODES[tensor.dtype]
         if k in launch.immediate:
             slot.immediate = 1
-            (ctypes.c_char * 16).from_buffer(slot.sizes)[: tensor.element_size()] = bytes(
-                tensor.reshape(1).view(torch.uint8).tolist()
-            )
+            value = bytes(tensor.reshape(1).view(torch.uint8).tolist())
+            ctypes.memmove(slot.sizes, value, len(value))
             continue
         slot.addr, slot.ndim = addresses[k], tensor.dim()
         slot.sizes[: tensor.dim()], slot.strides[: tensor.dim()] = tensor.shape, tensor.stride()
