@@ -156,9 +156,8 @@ void bind_memory(py::module_& m) {
   m.def("create_pool", [](int ordinal, PoolId id, bool use_on_oom, bool no_split) {
     driver_call([&] { allocator(ordinal).create_pool(id, {use_on_oom, no_split}); });
   });
-  m.def("begin_allocate_to_pool", [](int ordinal, PoolId id) {
-    driver_call([&] { allocator(ordinal).begin_allocate_to_pool(id); });
-  });
+  m.def("begin_allocate_to_pool",
+        [](int ordinal, PoolId id) { driver_call([&] { allocator(ordinal).begin_allocate_to_pool(id); }); });
   m.def("end_allocate_to_pool",
         [](int ordinal, PoolId id) { driver_call([&] { allocator(ordinal).end_allocate_to_pool(id); }); });
   m.def("release_pool", [](int ordinal, PoolId id) { driver_call([&] { allocator(ordinal).release_pool(id); }); });

@@ -10,8 +10,7 @@ namespace atalla::aten {
 void average_pool_backward(const Kernel& kernel, int64_t spatial, const Tensor& grad_output, const Tensor& self,
                            IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
                            bool count_include_pad, std::optional<int64_t> divisor_override, const Tensor& grad_input) {
-  PoolBackwardAverageParameters parameters{.count_padding = count_include_pad,
-                                           .divisor = divisor_override.value_or(0)};
+  PoolBackwardAverageParameters parameters{.count_padding = count_include_pad, .divisor = divisor_override.value_or(0)};
   set_windows(parameters, spatial, kernel_size, stride, padding);
   launch(kernel, grad_output.scalar_type(), {Image(grad_input, spatial)}, {Image(grad_output, spatial)}, parameters);
 }

@@ -40,8 +40,8 @@ bool leaves_out_bags(const Tensor& weight, int64_t mode, const Tensor& scale, in
 }  // namespace
 
 Results embedding_bag(const Kernel& kernel, bool requires_grad, const Tensor& weight, const Tensor& indices_in,
-                      const Tensor& offsets_in, bool scale_grad_by_freq, int64_t mode, bool sparse,
-                      const Tensor& scale, bool include_last_offset, int64_t padding_idx) {
+                      const Tensor& offsets_in, bool scale_grad_by_freq, int64_t mode, bool sparse, const Tensor& scale,
+                      bool include_last_offset, int64_t padding_idx) {
   TORCH_CHECK(indices_in.dim() == 1 || indices_in.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices_in.dim());
   TORCH_CHECK(indices_in.dim() != 1 || offsets_in.dim() == 1,

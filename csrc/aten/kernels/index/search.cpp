@@ -28,9 +28,8 @@ Tensor& searchsorted_out(const Kernel& kernel, const Tensor& sorted_sequence, co
   return out;
 }
 
-Tensor& searchsorted_scalar_out(const Kernel& kernel, const Tensor& sorted_sequence, const Scalar& self,
-                                bool out_int32, bool right, std::optional<std::string_view> side,
-                                const Tensor& sorter, Tensor& out) {
+Tensor& searchsorted_scalar_out(const Kernel& kernel, const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
+                                bool right, std::optional<std::string_view> side, const Tensor& sorter, Tensor& out) {
   const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
   return searchsorted_out(kernel, sorted_sequence, value, out_int32, right, side, sorter, out);
 }

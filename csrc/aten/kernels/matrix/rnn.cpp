@@ -37,8 +37,8 @@ std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell(const Tensor& input_gates, co
 }
 
 std::tuple<Tensor, Tensor, Tensor> fused_lstm_cell_backward(const Tensor& grad_hy, const Tensor& grad_cy,
-                                                            const Tensor& cx, const Tensor& cy,
-                                                            const Tensor& workspace, bool has_bias) {
+                                                            const Tensor& cx, const Tensor& cy, const Tensor& workspace,
+                                                            bool has_bias) {
   const Tensor given_h = widened(grad_hy), given_c = widened(grad_cy);
   if (!given_h.defined() && !given_c.defined()) return {};
   const ScalarType dtype = cx.scalar_type();

@@ -91,8 +91,8 @@ std::tuple<Tensor, Tensor> batch_norm_gather_stats(const Tensor& input, const Te
 // asked.
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_backward_reduce(const Tensor& grad_out, const Tensor& input,
                                                                       const Tensor& mean, const Tensor& invstd,
-                                                                      const Tensor& weight, bool input_g,
-                                                                      bool weight_g, bool bias_g) {
+                                                                      const Tensor& weight, bool input_g, bool weight_g,
+                                                                      bool bias_g) {
   check_input("batch_norm_backward_reduce", input);
   const DimVector dims = dims_but(input, 1);
   const Tensor g = widened(grad_out), centred = at::sub(widened(input), per_channel(widened(mean), input));

@@ -24,8 +24,8 @@ std::tuple<Tensor, Tensor> log_sigmoid_forward(const PointwiseKernel& kernel, co
   return {output, buffer};
 }
 
-std::tuple<Tensor, Tensor> prelu_backward(const PointwiseKernel& kernel, const Tensor& grad_output,
-                                          const Tensor& self, const Tensor& weight) {
+std::tuple<Tensor, Tensor> prelu_backward(const PointwiseKernel& kernel, const Tensor& grad_output, const Tensor& self,
+                                          const Tensor& weight) {
   auto iterator = floating_iterator({Tensor(), Tensor()}, grad_output, self, weight);
   run_pointwise(iterator, kernel);
   return {iterator.output(0), iterator.output(1)};

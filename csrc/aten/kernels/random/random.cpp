@@ -82,8 +82,8 @@ void random(TensorIteratorBase& iterator, std::optional<Generator> generator) {
 void random_from_to(TensorIteratorBase& iterator, uint64_t range, int64_t base, std::optional<Generator> generator) {
   const uint64_t high = static_cast<uint64_t>(base) + range;
   const bool overflows = static_cast<int64_t>(high) <= base;  // `base + range` is 2^63
-  draw_integers(iterator.tensor(0), base,
-                overflows ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high), generator);
+  draw_integers(iterator.tensor(0), base, overflows ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(high),
+                generator);
 }
 
 // All 2^64 values.

@@ -58,10 +58,10 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double spatial_scale, 
 Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, double spatial_scale, int64_t /*pooled_height*/,
                           int64_t /*pooled_width*/, int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                           int64_t sampling_ratio, bool aligned) {
-  return gradient("roi_align_backward", kAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width},
-                  {grad, rois},
-                  RoiAlignBackwardParameters{
-                      .spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
+  return gradient(
+      "roi_align_backward", kAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width},
+      {grad, rois},
+      RoiAlignBackwardParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
 }
 
 // Sensitive to positions: each bin has channels of its own. The results are the bins and their channels.

@@ -99,9 +99,9 @@ void nll_loss_backward(const Tensor& grad_output, const Tensor& self, const Tens
   backward(grad_output, target, weight.getTensorRef(), reduction, ignore_index, total_weight, grad_input);
 }
 
-std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target,
-                                                    const Tensor& weight, int64_t reduction, int64_t ignore_index,
-                                                    Tensor& output, Tensor& total_weight) {
+std::tuple<Tensor&, Tensor&> nll_loss2d_forward_out(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                                    int64_t reduction, int64_t ignore_index, Tensor& output,
+                                                    Tensor& total_weight) {
   check_2d(self, target, weight);
   check_dtypes("nll_loss2d_forward_out_frame", self, target, weight);
   at::native::resize_output(total_weight, {});
