@@ -140,7 +140,7 @@ void test_pool_options() {
   CHECK_EQ(allocator().stats().reserved_bytes_by_private_pools.at(whole)[0].current, 1536);
   allocator().free(a);
   allocator().free(b);
-  for (const PoolId id : {lender, lender, whole, whole}) allocator().release_pool(id);
+  for (const PoolId& id : {lender, lender, whole, whole}) allocator().release_pool(id);
 }
 
 void test_frees_wait_for_the_capture() {
