@@ -13,7 +13,7 @@
 #include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/dispatch_dims.h"
 #include "sim/kernels/base/vector.h"
-#include "sim/kernels/reduce/reduce_passes.h"
+#include "sim/kernels/reduce/reduce_operations.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
