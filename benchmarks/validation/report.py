@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from tools.isa_exports import Micro
+from tools.pages import table
 from torch_atalla.compiler.capture.narrow import to_bfloat16
 from torch_atalla.compiler.targets.chip.build import compile_model
 from torch_atalla.compiler.targets.chip.place import run_network
 
 from ..isa_cases import products
-from ..isa_codegen import build, table
+from ..isa_codegen import build
 from .cases import Layer
 from .causes import Row
 from .engines import Measured
@@ -122,7 +123,8 @@ def causes_table(every: list[tuple[str, Comparison]], row: Callable[[Comparison]
         numbers = (found.scale_sim, *found.causes.values(), found.measured)
         return [*map(number, numbers), percent(found.residual)]
 
-    return table(lines(every, cells), ["layer", "SCALE-Sim", *row(every[0][1]).causes, "chip code", "unexplained"])
+    head = ["layer", "SCALE-Sim", *row(every[0][1]).causes, "chip code", "unexplained"]
+    return "\n".join(table(" | ".join(head), lines(every, cells)))
 
 
 def time_table(every: list[tuple[str, Comparison]]) -> str:
@@ -139,18 +141,8 @@ def time_table(every: list[tuple[str, Comparison]]) -> str:
             percent(here.packets / here.cycles),
         ]
 
-    head = [
-        "layer",
-        "SCALE-Sim",
-        "utilisation",
-        "bytes per cycle",
-        "chip code",
-        "reported",
-        "utilisation",
-        "bus",
-        "core",
-    ]
-    return table(lines(every, cells), head)
+    head = "layer | SCALE-Sim | utilisation | bytes per cycle | chip code | reported | utilisation | bus | core"
+    return "\n".join(table(head, lines(every, cells)))
 
 
 class Basic(torch.nn.Sequential):
@@ -199,4 +191,4 @@ def published_table() -> str:
     rows.append([name, "2,331 and 5,125 cycles", ours])
     ours = "45 cycles, in the cycle model and in the RTL tile ([isa-engine.md](../concepts/isa-engine.md))"
     rows.append(["`gemm.vv`, from a row to its result", "45 cycles", ours])
-    return table(rows, ["workload", "published", "here"])
+    return "\n".join(table("workload | published | here", rows))

@@ -375,4 +375,4 @@ def test_loading_beside_a_copy(benchmarks, tmp_path: Path) -> None:
 
 def test_docs_have_the_markers(benchmarks) -> None:
     text = benchmarks.report.DOCS.read_text()
-    assert text.count(benchmarks.report.BEGIN) == text.count(benchmarks.report.END) == 1
+    assert [text.count(f"<!-- {edge}: benchmarks.run -->") for edge in ("begin", "end")] == [1, 1]

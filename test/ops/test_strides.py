@@ -15,10 +15,12 @@ from opinfo_suite import DeviceTestCase, collected, native_ops, op_name, samples
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_modules import module_db
+from torch.utils._pytree import tree_map_only
 
 import torch_atalla
-from tools.layout_sweep import LAST, LAYOUTS, last, map_tensors, permuted, placed, step, tensors
+from tools.layout_sweep import LAST, LAYOUTS, last, permuted, placed, step
 from torch_atalla.driver.torch_versions import since
+from torch_atalla.testing.properties import tensors
 
 FLASH = "the CPU's flash kernel stores gradients in an order of its own"
 CPU_KERNEL = "without gradients the CPU has a kernel of its own for it, whose result is contiguous"
@@ -83,14 +85,14 @@ class TestStrides(DeviceTestCase):
         drawn = enumerate(samples(op, torch.float32, 3, requires_grad=backward))
         for (n, sample), layout in itertools.product(drawn, LAYOUTS):
             given = (sample.input, sample.args, sample.kwargs)
-            host = map_tensors(partial(laid_out, LAYOUTS[layout]), given)
+            host = tree_map_only(torch.Tensor, partial(laid_out, LAYOUTS[layout]), given)
             if layout != "plain" and strides(tensors(host)) == strides(tensors(given)):
                 continue
             try:
                 want = self.results(op, sample, host, backward)
             except Exception:  # noqa: BLE001  (the CPU does not take the layout)
                 continue
-            there = map_tensors(lambda t: placed(t, "atalla"), host)
+            there = tree_map_only(torch.Tensor, lambda t: placed(t, "atalla"), host)
             if "device" in there[2]:
                 there[2]["device"] = "atalla"
             try:
@@ -116,7 +118,7 @@ class TestStrides(DeviceTestCase):
 
     def module_strides(self, module: Any, inputs: Any, where: str) -> list[Any]:
         module.to(where)
-        inputs = map_tensors(lambda t: placed(t, where), inputs)
+        inputs = tree_map_only(torch.Tensor, lambda t: placed(t, where), inputs)
         torch.manual_seed(0)
         try:
             out = module(*inputs[0], **inputs[1])
@@ -148,7 +150,7 @@ class TestStrides(DeviceTestCase):
                             p.data = last(p.data)
                     call = (given.forward_input.args, given.forward_input.kwargs)
                     if change_input:
-                        call = map_tensors(partial(laid_out, last), call)
+                        call = tree_map_only(torch.Tensor, partial(laid_out, last), call)
                     want = self.module_strides(copy.deepcopy(made), call, "cpu")
                     got = self.module_strides(made, call, device)
                     if got != want:

@@ -172,9 +172,10 @@ def device_check(f: NativeFunction) -> list[str]:
     return [f'  check_devices("{f.func.name}", {", ".join(tensors)});'] if tensors else []
 
 
-def written_check(f: NativeFunction) -> list[str]:
+def written_check(f: NativeFunction, is_upstream: bool = False) -> list[str]:
     """A tensor that is written must be on the device, also one without dimensions (structured ops: by the meta)."""
-    if any(argument.name == "generator" for argument in f.func.arguments.flat_all):
+    draws = any(argument.name == "generator" for argument in f.func.arguments.flat_all)
+    if draws and not (is_upstream and f.func.kind() == SchemaKind.out):
         return []  # reserve_positions (random_launch.cpp) says so in terms of the generator
     tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like() and not a.type.is_list_like()]
     written = [a.name for a in tensors if a.annotation is not None and a.annotation.is_write]
@@ -306,7 +307,7 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     names = [a.name for a in sig.arguments()]
     outs = [a.name for a in f.func.arguments.out]
     allocates = entry.allocates and f.func.kind() == SchemaKind.functional
-    lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f), *written_check(f)]
+    lines = [f"{declaration(f, variant_name(entry, f))} {{", *device_check(f), *written_check(f, entry.is_upstream)]
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
     taken = f" || !takes({taken_dtypes(entry, dtypes)}, {', '.join(checked)})" if checked else ""
