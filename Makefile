@@ -169,7 +169,6 @@ scalesim: build
 fuzz-short: build
 	$(PY) -W ignore -m tools.fuzz_graphs --count 500 --no-shrink
 	$(PY) -W ignore -m tools.state_fuzz --count 60
-	$(PY) -W ignore -m tools.clock_sweep --calls 0 --launches 250
 	@if command -v clang++ clang++-14 > /dev/null; then $(PY) tools/fuzz.py --jobs 2 --runs 20000; \
 	  else echo "no clang++: the loader was not fuzzed"; fi
 
