@@ -82,7 +82,7 @@ def measure(name: str, optimize: Level = "exact") -> Result:
         device.synchronize()
         before = device.memory_allocated()
         loaded = load_loadable(path, device="atalla")
-        # What the program holds besides its weights, both in whole blocks of the allocator: the arena.
+        # The arena: memory of the program minus its weights, both in whole blocks of the allocator.
         peak = (
             device.memory_allocated()
             - before

@@ -19,7 +19,7 @@
 
 namespace atalla::runtime {
 
-// What implements the caching allocator. Public members lock; private ones are called with lock_ held, and those
+// The implementation of the caching allocator. Public members lock; private ones are called with lock_ held, and those
 // that wait for the device let it go meanwhile.
 class AllocatorState final : public CachingAllocator {
  public:

@@ -39,7 +39,7 @@ struct ChipConfig {
   std::string dram_preset;
   bool core_own_scratchpads = false;  // scratchpad.count of them for each core; otherwise all cores share those
   Topology network_topology = Topology::kBus;
-  // What follows from these:
+  // Derived from the members above:
   DramPreset dram;                // of that name; of kConstantDram, the memory whose energy counts
   uint64_t beat_millicycles = 0;  // of the bus, in a stream of contiguous tiles
   DramEnergy dram_energy;         // of the same stream

@@ -11,7 +11,7 @@ import torch
 from torch.utils._sympy import functions
 
 aten = torch.ops.aten
-# What computes the operations on tensors of no dimensions, and on the sizes of inputs.
+# Functions for the operations on tensors without dimensions and on the sizes of inputs.
 OPERATIONS: dict[Any, tuple[Any, Any]] = {
     sympy.Add: (aten.add.Tensor, operator.add),
     sympy.Mul: (aten.mul.Tensor, operator.mul),

@@ -80,7 +80,7 @@ def plan(kind: str, s: Windows, scale: float = 1.0) -> Iterator[Call]:
         yield variant, words | nest_words(taps, ("t", "tx"), (1, ELEMENT)), start
 
 
-# What is special of a variant, loops around a tile (count, steps of out and in in elements), words, first elements.
+# Fields of a variant, loops around a tile (count, steps of out and in in elements), words, first elements.
 _Planned = tuple[dict, Sequence[Sequence[int]], dict[str, int], dict[str, int]]
 
 

@@ -16,11 +16,12 @@ from torch_atalla.isa.geometry import LANES
 
 from ..vir import ROWS, V0, X0, Access, Reg
 from .common import Kernel
-from .tiling import ELEMENT, TILE_BYTES, Call, NamedVariant, metadata, pad_rows
+from .tiling import ELEMENT, ROW_BYTES, TILE_BYTES, Call, NamedVariant, metadata, pad_rows
 
 PAIRS = 2 * LANES  # truth values of a row of bytes
 TILE = LANES * PAIRS
 BYTES_SID, NUMBERS_SID = 0, 1
+OTHER = 2 * TILE_BYTES  # from one place of a tile to the other, in both scratchpads: two tiles of numbers
 # As BF16: the first byte of a pair is true, the second, both.
 PATTERNS = ((1.0, 0x0001 << 16), (2.0, 0x0100 << 16), (3.0, 0x0101 << 16))
 UNKNOWN = 4.0
@@ -55,7 +56,7 @@ class _Truths(Kernel):
 
     @classmethod
     def scratch_rows(cls, variant: Truths, words: Mapping[str, Any]) -> int:
-        return 2 * LANES
+        return (OTHER + TILE_BYTES) // ROW_BYTES
 
     def emit(self) -> None:
         b, p = self.b, self.p
@@ -79,7 +80,7 @@ class _Truths(Kernel):
             here, first = ({name: b.s("addi.s", x, 0) for name, x in known.items()} for known in (places, pointers))
             for name, size in (("bytes", 1), ("numbers", ELEMENT)):
                 b.emit("add.s", pointers[name], pointers[name], self.k.integer(TILE * size))
-                b.emit("xor.s", places[name], places[name], self.k.integer(2 * TILE_BYTES))
+                b.emit("xor.s", places[name], places[name], self.k.integer(OTHER))
             with b.unless("bge.s", index, p["count"]):
                 load(places[given], pointers[given])
             (self.widen if v.widens else self.narrow)(here, first)

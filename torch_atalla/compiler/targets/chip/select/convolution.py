@@ -178,7 +178,7 @@ class _Convolution:
         self.products([product], weights.Taps(self.kernel, c // groups, channels, merged))
 
     def products(self, planned: list[gemm_plan.Product], taps: weights.Taps) -> None:
-        """For each group the same products with its weights, which stand in tiles, some of them side by side."""
+        """Adds the same products for each group. Tiles of its weights may be stored side by side."""
         s, per, words = self.s, self.target.sizes[1] // self.groups, planned[0].words
         beside = weights.tiles_beside(words["nt"] * words["kt"], s.memory) if s.is_constant(self.weight) else 1
         tiles_of = [self.weights_of(group, taps, beside) for group in range(self.groups)]
