@@ -8,6 +8,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from chip_op_calls import Function
 from isa_kernels import BF16
 from torch import nn
 from torch.testing._internal.common_utils import TestCase, instantiate_parametrized_tests, parametrize
@@ -97,6 +98,22 @@ class TestKept(TestCase):
             network = compiled(72)
         self.assertLess(len(network.network.kept), len(whole))
         check_network(network)
+
+    def test_no_kernel_uses_more_rows_than_it_names(self):
+        """Kept operands lie behind those rows. Here nothing is kept."""
+        x, y = (torch.rand(96, 160, generator=torch.Generator().manual_seed(k)).bfloat16() + 1 for k in (0, 1))
+        for function, given in (
+            (lambda x: x.clone(), [x > 1.5]),
+            (lambda x: x.t().contiguous(), [x]),
+            (lambda x: torch.softmax(x, -1), [x]),
+            (torch.add, [x, y]),
+        ):
+            with mock.patch.object(keep, "SCRATCH_ROWS", 0):
+                network = compile_model(Function(function), tuple(given))
+            calls = [call for call in network.network.image.calls if call.kernel is not None]
+            rows = max(call.kernel.__self__.scratch_rows(call.variant, call.words) for call in calls)
+            self.assertLess(rows, 1024)
+            self.assertFalse(network.run(given).result.machine.scratchpad(0, rows, 1024 - rows).any())
 
 
 instantiate_parametrized_tests(TestKept)
