@@ -20,7 +20,8 @@ from torch.utils import _pytree as pytree
 
 import torch_atalla
 from tools.clock_sweep.launches import apart, measured_launches
-from torch_atalla import telemetry
+from torch_atalla import charges, telemetry
+from torch_atalla.driver.extension import _C
 
 OVERHEAD = torch_atalla.chip.config()["launch"]["overhead_cycles"]["value"]
 # Ops whose code is of each kind: vector unit, array, rows, reductions, scalar core, sorting, indices.
@@ -71,6 +72,13 @@ def test_ops_take_what_their_code_takes() -> None:
     assert sum(abs(ratio - 1) <= 0.02 for ratio in ratios) >= 0.9 * len(ratios)  # some depend on values
 
 
+def test_bytes_at_odd_addresses() -> None:
+    """They pass through the scalar core one by one."""
+    truths = torch.zeros(4097, dtype=torch.bool, device="atalla")
+    even, odd = (spent(lambda: truths[first:][:4096].bfloat16()).cycles for first in (0, 1))  # noqa: B023
+    assert odd > 5 * even
+
+
 def test_dimensions_and_expanded_operands() -> None:
     """Neighbouring dimensions that a program does not join, and inputs that it would copy, change nothing."""
     block, row = bf16(4, 6, 5), bf16(4, 1, 5)
@@ -93,6 +101,27 @@ def test_dimensions_and_expanded_operands() -> None:
 def test_random_launches() -> None:
     rows = measured_launches(60, 0, "pointwise.") + measured_launches(40, 0, "")
     assert [row for row in rows if not row[3] and apart(row) > 0.02] == []
+
+
+def test_numbers_of_each_step_make_no_new_kind() -> None:
+    """As those of a learning rate that decays, which are constants of the code."""
+    asked = []
+
+    def provide(*launch: Any) -> bool:
+        asked.append(launch)
+        return charges.provide(*launch)
+
+    x, y = bf16(37), bf16(37)
+    torch.atalla.synchronize()
+    telemetry.reset()
+    _C.set_charge_provider(provide)
+    try:
+        for step in range(50):
+            x.add_(y, alpha=0.1 / (step + 3)).mul_(0.97**step)
+        assert telemetry.counters().launches == 100
+        assert 1 <= len(asked) <= 4  # of mul_, with 1 and with others; of add_
+    finally:
+        charges.use_clock("code")
 
 
 def test_optimizers_are_charged_for_a_step() -> None:

@@ -23,6 +23,7 @@ from torch_atalla.compiler.targets.chip.clock import example
 from torch_atalla.compiler.targets.chip.formulas.expression import formulas
 from torch_atalla.compiler.targets.chip.generate import compile_networks
 from torch_atalla.compiler.targets.chip.place import run_network
+from torch_atalla.compiler.targets.chip.plain_launches import plain_launches
 from torch_atalla.compiler.targets.chip.ports import separate_ports
 from torch_atalla.driver import c_abi, isa_library
 from torch_atalla.driver.dtypes import short_name
@@ -123,9 +124,8 @@ def alone(
         (written if operand.written else read).append(made)
     compute = TORCH_DTYPES[launch.dtype]
     read += [None] * (len(contract(name).inputs) - len(read))
-    program.instructions.append(
-        ir.Launch(name, tuple(written), tuple(read), compute, trimmed(iparams), trimmed(fparams), "launch")
-    )
+    whole = ir.Launch(name, tuple(written), tuple(read), compute, trimmed(iparams), trimmed(fparams), "launch")
+    program.instructions += plain_launches(program, whole)
     return program, given
 
 
@@ -174,6 +174,24 @@ def draws(device: TorchDevice, seed: int, only: str) -> Iterator[tuple[str, Kern
         drawn = draw.launch(choice.choice(dtypes), long=choice.randrange(3) == 0)
         if in_bf16(drawn):
             yield name, kernel, drawn
+            if drawn.dtype == "BF16" and choice.randrange(3) == 0:
+                yield from ((name, kernel, launch) for launch in of_one_charge(kernel, drawn, choice))
+
+
+def of_one_charge(kernel: Kernel, launch: Launch, choice: random.Random) -> list[Launch]:
+    """The launch with other numbers as parameters, twice: numbers of many digits, for which the device has one charge.
+    Empty if no parameter is such a number."""
+
+    def redrawn(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(redrawn, value))
+        return choice.uniform(0.1, 0.9) if isinstance(value, float) else value
+
+    free = [p.name for p in kernel.parameters if p.type in ("float", "number") and not p.values]
+    if not any(isinstance(launch.parameters[name], (float, tuple)) for name in free):
+        return []
+    numbers = ({name: redrawn(launch.parameters[name]) for name in free} for _ in range(2))
+    return [replace(launch, parameters=launch.parameters | drawn) for drawn in numbers]
 
 
 def _has_fraction(dtype: torch.dtype) -> bool:

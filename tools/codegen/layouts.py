@@ -165,8 +165,7 @@ def generate(layouts: list[Layout]) -> str:
         lines += [line for _, definition in wrappers for line in definition]
         lines.append(f"TORCH_LIBRARY_IMPL(aten, {layout.key}, m) {{")
         lines += [
-            f'  m.impl("{kernel.op}", TORCH_FN({name}));'
-            for kernel, (name, _) in zip(layout.kernels, wrappers, strict=True)
+            f'  m.impl("{kernel.op}", &{name});' for kernel, (name, _) in zip(layout.kernels, wrappers, strict=True)
         ]
         lines.append("}")
     return "\n".join([*lines, "}  // namespace", "}  // namespace atalla::aten", ""])

@@ -59,9 +59,15 @@ def function_type(f: NativeFunction) -> str:
 
 
 def fallback_call(f: NativeFunction) -> str:
+    """Statements that call the op's fallback and return its results."""
     name = f.func.name
     names = "".join(f", {a.name}" for a in signature(f).arguments())
-    return f'Fallback<{function_type(f)}>::call("aten::{name.name}", "{name.overload_name}"{names})'
+    call = f'("aten::{name.name}", "{name.overload_name}"{names});'
+    written = ["self"] if f.func.kind() == SchemaKind.inplace else [a.name for a in f.func.arguments.out]
+    if not written or not f.func.returns:
+        return f"return fallback<{signature(f).returns_type().cpp_type()}>{call}"
+    result = written[0] if len(written) == 1 else f"{{{', '.join(written)}}}"
+    return f"{{ fallback<void>{call} return {result}; }}"
 
 
 def upstream_kernel(f: NativeFunction) -> str:
@@ -245,11 +251,11 @@ def structured_variant(entry: Entry, f: NativeFunction) -> list[str]:
                 f"takes({taken_dtypes(entry)}, op.output(0)) && takes({mask(DTYPES)} | kAnyRank, {', '.join(tensors)})"
             )
             taken = f"({taken})"
-        lines.append(f"  if (!kernels.available() || !{taken}) return {fallback_call(f)};")
+        lines.append(f"  if (!kernels.available() || !{taken}) {fallback_call(f)}")
         upstream = f"op.impl({', '.join(values.values())})"
         lines.append(f"  {upstream if entry.is_upstream else adaptor_call(entry, values)};")
     else:
-        lines.append(f"  if (!{launch_expression(entry, f, 'op')}) return {fallback_call(f)};")
+        lines.append(f"  if (!{launch_expression(entry, f, 'op')}) {fallback_call(f)}")
     lines.append("  op.finish();")
     if kind == SchemaKind.functional:
         result = ", ".join(f"op.take({i})" for i in range(n))
@@ -275,7 +281,7 @@ def iterator_variant(entry: Entry, f: NativeFunction) -> list[str]:
         lines.append(f'  TORCH_CHECK(!self.is_complex(), "In-place {base} is not supported for complex tensors.");')
     lines += dense_launch(entry, f, "" if kind == SchemaKind.functional else result)
     lines.append(f"  auto iterator = {entry.iterator}_iterator({result}, {tensors});")
-    lines.append(f"  if (!{launch_expression(entry, f, 'iterator')}) return {fallback_call(f)};")
+    lines.append(f"  if (!{launch_expression(entry, f, 'iterator')}) {fallback_call(f)}")
     lines.append(f"  return {'iterator.output()' if kind == SchemaKind.functional else result};")
     return [*lines, "}"]
 
@@ -311,7 +317,7 @@ def adaptor_variant(entry: Entry, f: NativeFunction) -> list[str]:
     checked = [t for t in entry.tensors() if t not in UNCHECKED] + [name for name in outs if name != "reserve"]
     dtypes = mask({*entry.compute_dtypes, *(r for r in entry.results if r in DTYPES)}) if outs else "kDtypes"
     taken = f" || !takes({taken_dtypes(entry, dtypes)}, {', '.join(checked)})" if checked else ""
-    lines += [f"  if (!kernels.available(){taken}) return {fallback_call(f)};", *overlap_checks(entry, f)]
+    lines += [f"  if (!kernels.available(){taken}) {fallback_call(f)}", *overlap_checks(entry, f)]
     if entry.is_upstream:
         return [*lines, f"  return {upstream_kernel(f)}({', '.join(names)});", "}"]
     assert entry.call is not None

@@ -65,7 +65,8 @@ def run_pytest(
     outer = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(folder)]
     command += ["-p", plugin, "-p", "no:cacheprovider", "-q", "--tb=short", "-n", str(jobs), *options]
-    environment = outer | {"PYTHONPATH": f"{ROOT}:{folder}", **variables}
+    clock = {"ATALLA_CLOCK": "roofline"}  # values count and not cycles, for which code would be generated
+    environment = outer | {"PYTHONPATH": f"{ROOT}:{folder}", **clock, **variables}
     return subprocess.run(
         [*command, str(folder / file)], cwd=folder, env=environment, capture_output=True, text=True
     )  # fmt: skip

@@ -253,6 +253,10 @@ void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
+void run_fallback(const char* name, const char* overload, torch::jit::Stack* stack) {
+  fallback_boxed(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload), stack);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback_boxed>()); }
 
 }  // namespace atalla::aten

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace atalla::aten {
@@ -34,16 +35,23 @@ void count_fallback(const std::string& op, const std::string& dtypes);
 // NotImplementedError in mode `error`, and for view ops, whose result would not alias.
 void fallback_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// The same for the wrapper of a native op, a function of type F, that meets what the chip does not take.
-template <class F>
-struct Fallback;
+// The same for the wrapper of a native op that meets what the chip does not take. Little code per type of argument, out
+// of the way of the wrappers: it takes much of the extension's compile time.
+void run_fallback(const char* name, const char* overload, torch::jit::Stack* stack);
+
+template <class T>
+[[gnu::cold, gnu::noinline]] void push_argument(torch::jit::Stack& stack, const T& argument) {
+  stack.emplace_back(argument);
+}
+
+// Returns the results; void: the caller returns the tensors that the op has written.
 template <class Result, class... Args>
-struct Fallback<Result(Args...)> {
-  static Result call(const char* name, const char* overload, Args... args) {
-    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).template typed<Result(Args...)>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&fallback_boxed>(),
-                                                                op, c10::DispatchKeySet(), args...);
-  }
-};
+[[gnu::cold, gnu::noinline]] Result fallback(const char* name, const char* overload, const Args&... args) {
+  torch::jit::Stack stack;
+  stack.reserve(sizeof...(args));
+  (push_argument(stack, args), ...);
+  run_fallback(name, overload, &stack);
+  if constexpr (!std::is_void_v<Result>) return c10::impl::PopResult<Result>::call(stack);
+}
 
 }  // namespace atalla::aten

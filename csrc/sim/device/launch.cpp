@@ -11,6 +11,7 @@
 #include "sim/abi/dtype.h"
 #include "sim/abi/error.h"
 #include "sim/device/kernel_table.h"
+#include "sim/device/launch_kind.h"
 #include "sim/device/registry.h"
 #include "sim/host/float_mode.h"
 #include "sim/time/journal.h"
@@ -264,35 +265,6 @@ std::span<const int64_t> program_of(const Device& device, const atalla_launch_de
   return {reinterpret_cast<const int64_t*>(device.dram().translate(operand.addr)), words};
 }
 
-// All on which its code depends, which takes operands in different memory.
-void add_kind(const atalla_launch_desc& desc, std::span<const int64_t> program, std::string* kind) {
-  const auto add = [&](const auto& value) { kind->append(reinterpret_cast<const char*>(&value), sizeof value); };
-  kind->append(reinterpret_cast<const char*>(program.data()), program.size_bytes());
-  add(desc.kernel);
-  add(desc.n_outputs);
-  add(desc.n_operands);
-  add(desc.compute_dtype);
-  add(desc.cores);
-  add(desc.charge);
-  add(desc.constants);
-  constexpr int kDrawn = 2;  // seed and offset
-  for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) add(desc.iparams[k]);
-  add(desc.fparams);
-  for (int i = 0; i < desc.n_operands; ++i) {
-    const atalla_operand& operand = desc.operands[i];
-    add(operand.dtype);
-    add(operand.ndim);
-    add(operand.immediate);
-    add(static_cast<uint8_t>(operand.addr == 0));
-    if (operand.immediate != 0) {
-      kind->append(reinterpret_cast<const char*>(operand.sizes), 2 * sizeof operand.sizes[0]);
-      continue;
-    }
-    kind->append(reinterpret_cast<const char*>(operand.sizes), operand.ndim * sizeof operand.sizes[0]);
-    kind->append(reinterpret_cast<const char*>(operand.strides), operand.ndim * sizeof operand.strides[0]);
-  }
-}
-
 // At the chip's full rates, by what the descriptor says alone.
 LaunchCharge assumed_charge(const Device& device, const atalla_launch_desc& desc) {
   const ChipConfig& chip = device.config();
@@ -321,9 +293,7 @@ LaunchCharge given_charge(const Device& device, const atalla_launch_desc& desc) 
 const KindCharge* kind_of(Device& device, const atalla_launch_desc& desc) {
   if (!has_charge_provider()) return nullptr;
   const std::span<const int64_t> program = program_of(device, desc);
-  std::string name;
-  add_kind(desc, program, &name);
-  return device.charges().kind(std::move(name), desc, program, desc.charge != 0,
+  return device.charges().kind(kind_name(desc, program), desc, program, desc.charge != 0,
                                [&] { return given_charge(device, desc); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "sim/abi/dtype.h"
 #include "sim/device/kernel_traits.h"
+#include "sim/device/launch_kind.h"
 
 namespace atalla::sim {
 namespace {
@@ -16,11 +17,6 @@ uint64_t head_of(const atalla_launch_desc& desc) {
   static_assert(offsetof(atalla_launch_desc, tag) == sizeof head);
   memcpy(&head, &desc, sizeof head);
   return head;
-}
-
-uint32_t head_of(const atalla_operand& operand) {
-  return uint32_t{operand.dtype} | uint32_t{operand.ndim} << 8 | uint32_t{operand.immediate} << 16 |
-         static_cast<uint32_t>(operand.addr == 0) << 24;
 }
 
 // Bits in which the words behind two addresses differ. Their number is constant, so that vectors compare them.
@@ -52,7 +48,7 @@ bool same_params(const KnownLaunch& known, const atalla_launch_desc& desc) {
 }
 
 bool same_operand(const KnownLaunch::Operand& known, const atalla_operand& operand) {
-  if (known.head != head_of(operand)) return false;
+  if (known.head != operand_head(operand)) return false;
   for (int d = 0; d < operand.ndim; ++d)
     if (known.sizes[d] != operand.sizes[d] || known.strides[d] != operand.strides[d]) return false;
   return true;
@@ -66,7 +62,7 @@ size_t LaunchMemo::place_of(const atalla_launch_desc& desc) {
   if (desc.n_operands != 0) {
     for (const int i : {0, desc.n_operands - 1}) {
       const atalla_operand& operand = desc.operands[i];
-      mix(head_of(operand));
+      mix(operand_head(operand));
       for (int d = 0; d < std::min<int>(operand.ndim, KnownLaunch::kDims); ++d)
         mix(static_cast<uint64_t>(operand.sizes[d]) << 20 ^ static_cast<uint64_t>(operand.strides[d]));
     }
@@ -98,7 +94,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
   for (int i = 0; i < desc.n_operands; ++i) {
     const atalla_operand& operand = desc.operands[i];
     KnownLaunch::Operand& kept = known.operands[i];
-    kept.head = head_of(operand);
+    kept.head = operand_head(operand);
     kept.align_mask = dtype_alignment(operand.dtype) - 1;
     kept.reach = reaches[i];
     std::copy_n(operand.sizes, operand.ndim, kept.sizes);

@@ -25,7 +25,7 @@ struct Reach {
 struct KnownLaunch {
   static constexpr int kDims = 5;  // launches of more are rare
   struct Operand {
-    uint32_t head;  // dtype, rank, immediate or not, absent or not
+    uint32_t head;  // operand_head
     uint32_t align_mask;
     Reach reach;
     int64_t sizes[kDims], strides[kDims];

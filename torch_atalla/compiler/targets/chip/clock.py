@@ -158,8 +158,10 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
             made.append(None)
         else:
             named = names.get(number, f"operand{number}")
-            made.append(_operand(program, named, item, dtype, number < desc.n_outputs))
-            if desc.constants >> number & 1:
+            constant = bool(desc.constants >> number & 1)
+            odd = item.addr % 2 if dtype.itemsize == 1 and not constant else 0
+            made.append(_operand(program, named, item, dtype, odd, number < desc.n_outputs))
+            if constant:
                 _make_constant(program)
     inputs = made[desc.n_outputs :]
     if not words:
@@ -171,18 +173,19 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     return program
 
 
-def _operand(program: LinearProgram, name: str, item: Any, dtype: torch.dtype, written: bool) -> Operand:
-    """In a buffer of its own, which is a port. One that goes through memory backwards begins behind the buffer's
-    first element, and the port is all that it reaches."""
+def _operand(program: LinearProgram, name: str, item: Any, dtype: torch.dtype, odd: int, written: bool) -> Operand:
+    """In a buffer of its own, which is a port. odd: 1 for bytes from an odd address. One that goes through memory
+    backwards begins behind the buffer's first element, and the port is all that it reaches."""
     sizes = tuple(item.sizes[: item.ndim])
     strides = tuple(abs(step) if n == 1 else step for n, step in zip(sizes, item.strides))
-    first = -sum((n - 1) * step for n, step in zip(sizes, strides) if step < 0)
+    back = -sum((n - 1) * step for n, step in zip(sizes, strides) if step < 0)
+    first = back + (back + odd) % 2 if dtype.itemsize == 1 else back
     elements = max(1, first + span(sizes, tuple(max(0, step) for step in strides)))
     number, kind = len(program.buffers), BufferKind.OUTPUT if written else BufferKind.INPUT
     program.buffers.append(Buffer(number, kind, name, elements * dtype.itemsize))
     operand = Operand(number, first * dtype.itemsize, sizes, strides, dtype)
     stored = tuple(1 if step == 0 else n for n, step in zip(sizes, strides))  # a caller has a broadcast element once
-    whole = Operand(number, 0, (elements,), (1,), dtype) if first else replace(operand, sizes=stored)
+    whole = Operand(number, 0, (elements,), (1,), dtype) if back else replace(operand, sizes=stored)
     (program.outputs if written else program.inputs).append(Port(name, whole))
     return operand
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "sim/abi/atalla.h"
+
+namespace atalla::sim {
+
+// Dtype, rank, whether the operand is a value, and of its place whether it has one, and whether that is an odd address:
+// code takes bytes that begin there one by one.
+inline uint32_t operand_head(const atalla_operand& operand) {
+  return uint32_t{operand.dtype} | uint32_t{operand.ndim} << 8 | uint32_t{operand.immediate} << 16 |
+         static_cast<uint32_t>(operand.addr == 0 ? 2 : operand.addr % 2) << 24;
+}
+
+// What launches have in common whose code takes the same cycles: all that code depends on, except for the places of
+// operands, and numbers that are constants of the code (a learning rate, which may be another one in each launch). Of
+// numbers that a BF16 holds exactly the value counts, since code treats some of them apart (0, 1, a half, infinities);
+// of others the sign. program: the words of the launch's vector program.
+std::string kind_name(const atalla_launch_desc& desc, std::span<const int64_t> program);
+
+}  // namespace atalla::sim
