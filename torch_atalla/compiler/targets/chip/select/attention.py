@@ -12,10 +12,11 @@ from ....program.layouts import same_layout
 from ..image import Address
 from ..kernels import attention as heads
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection
+from ..selection import Selection, selects
 from .matrix import dense
 
 
+@selects("attention")
 def attention(s: Selection, launch: Launch) -> None:
     out, logsumexp = (*launch.outputs, None)[:2]
     q, k, v, mask = (*launch.inputs, None)[:4]
@@ -66,6 +67,3 @@ def _spread_rows(s: Selection, mask: Operand) -> Operand:
     copied = dense(s, replace(mask, sizes=sizes))
     strides = tuple(0 if size == 1 else stride for size, stride in zip(sizes, copied.strides))
     return replace(copied, sizes=mask.sizes, strides=strides)
-
-
-SELECTORS = {"attention": attention}

@@ -7,26 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ....program.rules import Rules
 from ....tile.ir import Block, Function, Op, Region, TileError, Value
 from ..scalar_core.values import Value as Register
 from . import scalars
 from .values import Affine, Buffer, Element, Lazy, Mask, Table, Uniform, Wide
 from .weights import Arrays
 
-Rule = Callable[["Generator", Op], Any]
-RULES: dict[str, Rule] = {}
+rule = RULES = Rules()  # functions of (Generator, Op), which give the results
 TERMINATORS = ("tt.return", "scf.yield", "scf.condition")
 GRID = ("grid_x", "grid_y", "grid_z")
 ARENA, APART = "arena", "apart"  # words: room in DRAM; 1 if no tensor that is written overlaps one that is read
 STAGE: list[Callable[[Generator, Element], Buffer]] = []  # rules/elements.py
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def add(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return add
 
 
 class Generator(Arrays):
