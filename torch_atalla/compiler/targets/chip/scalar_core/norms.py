@@ -19,11 +19,9 @@ def softmax(c: Context, logarithm: bool = False) -> None:
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     with x.lines(c.parameter("dim"), out, x) as (target, line):
-        most, total = core.variable(core.bits(NEGATIVE_INFINITY, "f")), core.variable(0.0, "f")
-        with line.each() as (element,):
-            most.set(maximum(core, most, c.read(element, "f")))
-        with line.each() as (element,):
-            total.set(total + f.exp(core, c.read(element, "f") - most))
+        low = core.bits(NEGATIVE_INFINITY, "f")
+        most = core.fold(line.each(), low, lambda most, element: maximum(core, most, c.read(element, "f")))
+        total = core.fold(line.each(), 0.0, lambda total, x: total + f.exp(core, c.read(x, "f") - most), "f")
         factor = f.log_e(core, total) if logarithm else 1.0 / total
         with line.each(target, line) as (result, element):
             difference = c.read(element, "f") - most

@@ -220,9 +220,8 @@ def isin(c: Context) -> None:
     core = c.core
     (out,), (elements, members) = c.outputs, c.inputs
     with out.each(out, elements) as (target, element):
-        value, found = element.load(), core.variable(0)
-        with members.each() as (member,):
-            found.set(found | core.convert(value.equals(member.load()), "i"))
+        value = element.load()
+        found = core.fold(members.each(), 0, lambda found, x: found | core.convert(value.equals(x.load()), "i"))
         result = found.as_kind("b")
         target.store(~result if c.parameter("invert") else result)
 

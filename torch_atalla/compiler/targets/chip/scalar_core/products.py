@@ -136,14 +136,10 @@ def attention(c: Context) -> None:
                 value = core.select(given, value, low) if mask.kind == "b" else value + given
             return core.select(number > row, low, value) if causal else value
 
-        most = core.variable(low)
-        with core.range(k.size(2)) as number:
-            most.set(maximum(core, most, score(number)))
+        most = core.fold(core.range(k.size(2)), low, lambda most, number: maximum(core, most, score(number)))
         empty = most.equals(low)
         base = core.select(empty, 0.0, most)
-        total = core.variable(0.0, "f")
-        with core.range(k.size(2)) as number:
-            total.set(total + f.exp(core, score(number) - base))
+        total = core.fold(core.range(k.size(2)), 0.0, lambda total, n: total + f.exp(core, score(n) - base), "f")
         factor = core.select(empty, 0.0, 1.0 / total)
         with core.range(v.size(3)) as column:
             result = core.variable(0.0, "f")

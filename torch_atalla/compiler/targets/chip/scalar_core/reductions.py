@@ -45,9 +45,8 @@ def fold(
         finished = finish(c)
         with over_kept(c, x, c.outputs[0], x) as (out, line):
             first = start(core, c.compute) if callable(start) else _number(c, start, kind or c.compute)
-            total = core.variable(first)
-            with line.each() as (element,):
-                total.set(step(core, total, c.read(element, x.kind if kind else "")))
+            read = x.kind if kind else ""
+            total = core.fold(line.each(), first, lambda total, element: step(core, total, c.read(element, read)))
             out.store(finished(total))
 
     return body
@@ -94,14 +93,10 @@ routine.update(
 def logsumexp(c: Context) -> None:
     core, x = c.core, c.inputs[0]
     with over_kept(c, x, c.outputs[0], x) as (out, line):
-        most = core.variable(lowest(core, "f"))
-        with line.each() as (element,):
-            most.set(maximum(core, most, c.read(element)))
+        most = core.fold(line.each(), lowest(core, "f"), lambda most, element: maximum(core, most, c.read(element)))
         finite = core.magnitude(most) < core.bits(INFINITY, "f")
         base = core.select(finite | core.is_nan(most), most, 0.0)
-        sums = core.variable(0.0, "f")
-        with line.each() as (element,):
-            sums.set(sums + f.exp(core, c.read(element) - base))
+        sums = core.fold(line.each(), 0.0, lambda sums, element: sums + f.exp(core, c.read(element) - base), "f")
         out.store(base + f.log_e(core, sums))
 
 
@@ -124,15 +119,13 @@ def moments(c: Context, root: bool = False) -> None:
 def mean_and_squares(c: Context, x: Tensor, n: Value) -> tuple[Value, Value]:
     """The mean, and the sum of squared differences from it."""
     core = c.core
-    total = core.variable(0.0, "f")
-    with x.each() as (element,):
-        total.set(total + c.read(element, "f"))
-    center = total / n
-    squares = core.variable(0.0, "f")
-    with x.each() as (element,):
+    center = core.fold(x.each(), 0.0, lambda total, element: total + c.read(element, "f"), "f") / n
+
+    def add(squares: Value, element: Tensor) -> Value:
         difference = c.read(element, "f") - center
-        squares.set(squares + difference * difference)
-    return center, squares
+        return squares + difference * difference
+
+    return center, core.fold(x.each(), 0.0, add, "f")
 
 
 @routine("reduce.argmax", "reduce.max_dim", largest=True)
