@@ -25,7 +25,8 @@ def formula(c: Context) -> None:
     for name in row["scalars"]:
         given = c.wrapped(c.parameter(name))
         names[f"has_{name}"] = c.core.bits(int(given is not None), "b")
-        names[name] = c.core.constant(given if given is not None else 0, _scalar_kind(c.compute))
+        kind = "i" if c.compute == "b" else c.compute
+        names[name] = c.core.constant(given if given is not None else 0, kind)
     with c.outputs[0].each(*c.outputs, *c.inputs) as elements:
         outputs, inputs = elements[: len(c.outputs)], elements[len(c.outputs) :]
         for (name, kind), source in zip(row["inputs"], inputs, strict=True):
@@ -36,10 +37,6 @@ def formula(c: Context) -> None:
         results = [evaluate(c.core, tree, names, c.compute) for tree in parse(text)]
         for out, result in zip(outputs, results, strict=True):
             out.store(c.core.convert(result, out.kind))
-
-
-def _scalar_kind(compute: str) -> str:
-    return "i" if compute == "b" else compute
 
 
 @routine("copy")

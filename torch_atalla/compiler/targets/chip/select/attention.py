@@ -21,7 +21,8 @@ def attention(s: Selection, launch: Launch) -> None:
     out, logsumexp = (*launch.outputs, None)[:2]
     q, k, v, mask = (*launch.inputs, None)[:4]
     assert out is not None and isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
-    if logsumexp is not None and not _is_contiguous(logsumexp):
+    x = logsumexp
+    if x is not None and not same_layout(x.sizes, x.strides, contiguous_strides(x.sizes)):
         raise Unsupported("logarithms of attention's sums that are not contiguous")
     if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
         raise Unsupported("dtypes; expected bfloat16")
@@ -53,10 +54,6 @@ def attention(s: Selection, launch: Launch) -> None:
     places: dict[str, Operand | Address | None]
     places = {"q": q, "k": k, "v": v, "o": out, "heads": table, "sums": logsumexp, "mask": address}
     s.calls(heads.build, planned, places)
-
-
-def _is_contiguous(x: Operand) -> bool:
-    return same_layout(x.sizes, x.strides, contiguous_strides(x.sizes))
 
 
 def _spread_rows(s: Selection, mask: Operand) -> Operand:
