@@ -16,9 +16,7 @@ def _from_signed(op: Op, x: Expr) -> Expr:
     return -wide if x.element == "i1" else wide
 
 
-@computes("arith.extui")
-def _extend_unsigned(op: Op, x: Expr) -> Expr:
-    return x.unsigned(op.results[0].type.element)
+computes("arith.extui")(lambda op, x: x.unsigned(op.results[0].type.element))
 
 
 @computes("arith.trunci")
@@ -27,9 +25,7 @@ def _truncate(op: Op, x: Expr) -> Expr:
     return (x & 1 if element == "i1" else x).to(element)
 
 
-@computes("arith.index_cast", "arith.extf", "arith.truncf")
-def _converted(op: Op, x: Expr) -> Expr:
-    return x.to(op.results[0].type.element)
+computes("arith.index_cast", "arith.extf", "arith.truncf")(lambda op, x: x.to(op.results[0].type.element))
 
 
 @computes("tt.fp_to_fp")
@@ -72,9 +68,7 @@ def _to_integer(op: Op, x: Expr) -> Expr:
     return whole.to(element)
 
 
-@rule("arith.bitcast", "tt.bitcast")
-def _bits(low: Lowering, op: Op) -> list[Tile]:
-    return [low.alias(low.of(op.operands[0]), op.results[0].type)]
+rule("arith.bitcast", "tt.bitcast")(lambda low, op: [low.alias(low.of(op.operands[0]), op.results[0].type)])
 
 
 @rule("tt.int_to_ptr", "tt.ptr_to_int")

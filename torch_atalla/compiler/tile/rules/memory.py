@@ -131,6 +131,4 @@ def _swap(low: Lowering, op: Op) -> list[Tile]:
     return [out]
 
 
-@rule("gpu.barrier", "ttg.barrier", "ttg.local_barrier", "llvm.intr.assume")
-def _nothing(low: Lowering, op: Op) -> list[Tile]:
-    return []
+rule("gpu.barrier", "ttg.barrier", "ttg.local_barrier", "llvm.intr.assume")(lambda low, op: [])

@@ -45,19 +45,9 @@ def bits_of_constant(op: Op) -> int:
     return constant_bits(text, op.results[0].type.element)
 
 
-@rule("arith.constant")
-def _constant(low: Lowering, op: Op) -> list[Tile]:
-    return [low.filled(bits_of_constant(op), op.results[0].type)]
-
-
-@rule("ub.poison")
-def _poison(low: Lowering, op: Op) -> list[Tile]:
-    return [low.filled(0, op.results[0].type)]
-
-
-@computes("arith.cmpi")
-def _compare_integers(op: Op, a: Expr, b: Expr) -> Expr:
-    return a.flag(arithmetic.INTEGER_PREDICATES[op.attributes["words"][0]], b)
+rule("arith.constant")(lambda low, op: [low.filled(bits_of_constant(op), op.results[0].type)])
+rule("ub.poison")(lambda low, op: [low.filled(0, op.results[0].type)])
+computes("arith.cmpi")(lambda op, a, b: a.flag(arithmetic.INTEGER_PREDICATES[op.attributes["words"][0]], b))
 
 
 @computes("arith.cmpf")
@@ -96,9 +86,7 @@ def _fused_multiply_add(low: Lowering, op: Op) -> list[Tile]:
     return [low.convert(out, element)]
 
 
-@computes("math.absi")
-def _absolute(op: Op, x: Expr) -> Expr:
-    return x.op("max", -x)
+computes("math.absi")(lambda op, x: x.op("max", -x))
 
 
 @computes("arith.ceildivsi", "arith.floordivsi")

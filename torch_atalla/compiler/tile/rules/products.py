@@ -13,10 +13,7 @@ from .expressions import Expr
 FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}  # of scaled operands, and e2m1
 
 
-@rule("tt.dot")
-def _dot(low: Lowering, op: Op) -> list[Tile]:
-    a, b, acc = map(low.of, op.operands)
-    return _product(low, op, a, b, acc)
+rule("tt.dot")(lambda low, op: _product(low, op, *map(low.of, op.operands)))
 
 
 @rule("tt.dot_scaled")
