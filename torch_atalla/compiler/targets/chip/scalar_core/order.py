@@ -93,16 +93,6 @@ def sort(c: Context) -> None:
             write(position(rank), rank)
 
 
-@routine("topk")
-def top(c: Context) -> None:
-    _ranks(c, 0, c.parameter("k"), c.parameter("largest"))
-
-
-@routine("kthvalue")
-def kth_value(c: Context) -> None:
-    _ranks(c, c.parameter("k") - 1, 1, False)
-
-
 @contextmanager
 def _selection(c: Context) -> Iterator[tuple[Tensor, Callable[[Value, Value | int], None]]]:
     """Each line, and how to write an element: its position, and where along the outputs it goes."""
@@ -130,6 +120,10 @@ def _ranks(c: Context, first: int, count: int, descending: bool) -> None:
         position = order.sort(line)
         with c.core.range(count) as rank:
             write(position(rank + first), rank)
+
+
+routine("topk")(lambda c: _ranks(c, 0, c.parameter("k"), c.parameter("largest")))
+routine("kthvalue")(lambda c: _ranks(c, c.parameter("k") - 1, 1, False))
 
 
 def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> None:
