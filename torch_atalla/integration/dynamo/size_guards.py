@@ -200,10 +200,7 @@ class SizeFacts:
         if not conditions.hold(hints):
             return False
         symbols = {symbol.name: symbol for symbol in env.backed_var_to_val}
-        for expr in conditions.expressions(symbols):
-            if env.evaluate_expr(expr) not in (sympy.true, True):
-                return False
-        return True
+        return all(env.evaluate_expr(expr) in (sympy.true, True) for expr in conditions.expressions(symbols))
 
 
 def _is_integer(value: Any) -> bool:

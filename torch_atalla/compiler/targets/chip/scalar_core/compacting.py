@@ -31,13 +31,12 @@ def nonzero(c: Context) -> None:
     core = c.core
     (out,), (x, _) = c.outputs, c.inputs
     number = core.variable(0)
-    with positions(x) as here:
-        with core.when(core.nonzero(x[here].load())):
-            with core.when(number < out.size(0)):
-                row = out[number]
-                for dim, index in enumerate(here):
-                    row[dim].store(index)
-            number.set(number + 1)
+    with positions(x) as here, core.when(core.nonzero(x[here].load())):
+        with core.when(number < out.size(0)):
+            row = out[number]
+            for dim, index in enumerate(here):
+                row[dim].store(index)
+        number.set(number + 1)
 
 
 @routine("masked_scatter")
@@ -46,9 +45,8 @@ def masked_scatter(c: Context) -> None:
     core = c.core
     (out,), (source, mask, _) = c.outputs, c.inputs
     number = core.variable(0)
-    with out.each(out, mask) as (target, element):
-        with core.when(core.nonzero(element.load())):
-            inside = core.new("sltu.s", "b", number, source.size(0))
-            core.fault_unless(inside, c_abi.ATALLA_ISA_FAULT_INDEX, number, source.size(0))
-            target.copy(source[number])
-            number.set(number + 1)
+    with out.each(out, mask) as (target, element), core.when(core.nonzero(element.load())):
+        inside = core.new("sltu.s", "b", number, source.size(0))
+        core.fault_unless(inside, c_abi.ATALLA_ISA_FAULT_INDEX, number, source.size(0))
+        target.copy(source[number])
+        number.set(number + 1)

@@ -15,10 +15,8 @@ from .values import Core, Value
 def positions(x: Tensor, dims: Sequence[int] | None = None) -> Iterator[list[Value]]:
     """Passes over all places of a tensor (or of some of its dimensions), with their coordinates."""
     with ExitStack() as stack:
-        found = []
-        for dim in range(x.rank) if dims is None else dims:
-            # A register of its own: the loop's index is read again in inner loops.
-            found.append(stack.enter_context(x.core.range(x.size(dim))))
+        # A register of its own: the loop's index is read again in inner loops.
+        found = [stack.enter_context(x.core.range(x.size(dim))) for dim in (range(x.rank) if dims is None else dims)]
         yield found
 
 
