@@ -42,14 +42,7 @@ class Value:
     __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
     __sub__, __rsub__ = _operator("sub"), _operator("sub", reflected=True)
     __mul__, __rmul__ = _operator("mul"), _operator("mul", reflected=True)
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        a, b = self.core.same(self, other)
-        return self.core.divide(a, b)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        a, b = self.core.same(other, self)
-        return self.core.divide(a, b)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", reflected=True)
 
     def __neg__(self) -> Value:
         if self.kind == "f":
@@ -190,6 +183,8 @@ class Core:
     # -- arithmetic ----------------------------------------------------------------------------------------------------
     def arithmetic(self, name: str, a: Value | Number, b: Value | Number) -> Value:
         x, y = self.same(a, b)
+        if name == "div":
+            return self.divide(x, y)
         if x.kind == "f":
             return self._flushed(self.new(f"{name}.bf", "f", x, y))
         kind = "i" if x.kind == "b" else x.kind
