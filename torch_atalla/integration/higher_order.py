@@ -37,8 +37,10 @@ def install() -> None:
     _select_device(
         rng_prims.graphsafe_run_with_rng_state, 1, lambda device, *a, **k: rng_prims._impl_graphsafe_rng(*a, **k)
     )
-    _register_random(rng_prims.run_and_save_rng_state, 1, _run_and_save)
-    _register_random(rng_prims.run_with_rng_state, 2, _run_with_state)
+    _register_random(rng_prims.run_and_save_rng_state, 1, lambda device, /, *a, **k: draw_and_save([device], *a, **k))
+    _register_random(
+        rng_prims.run_with_rng_state, 2, lambda device, state, /, *a, **k: draw_again([device], [state], *a, **k)
+    )
     _register_random(rng_prims.run_dtensor_rng_op, 3, _draw_at_offsets)
     _trace_run_and_save()
 
@@ -65,14 +67,6 @@ def draw_again(
     finally:
         for device, state in zip(devices, before):
             _set_state(device, state)
-
-
-def _run_and_save(device: torch.device, op: Any, /, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-    return draw_and_save([device], op, *args, **kwargs)
-
-
-def _run_with_state(device: torch.device, state: torch.Tensor, op: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return draw_again([device], [state], op, *args, **kwargs)
 
 
 def get_state(device: torch.device) -> torch.Tensor:

@@ -37,13 +37,9 @@ def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return tuple(y.gather(dim, end) if keepdim else y.gather(dim, end).squeeze(dim) for y in (values, order))
 
 
-def _argsort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> torch.Tensor:
-    return _sort(x, dim, descending)[1]
-
-
 STABLE: dict[Any, Any] = {
     aten.sort.default: _sort,
-    aten.argsort.default: _argsort,
+    aten.argsort.default: lambda x, dim=-1, descending=False: _sort(x, dim, descending)[1],
     aten.topk.default: _topk,
     aten.kthvalue.default: _kthvalue,
     aten.mode.default: _mode,

@@ -105,7 +105,7 @@ def _replace(wrap: Any, graph: torch.fx.Graph, node: torch.fx.Node) -> None:
             ([sources[name] for name in names], results, launched.program.key, operands, numbers, list(launched.grid)),
         )
     launch.meta = dict(node.meta)
-    launch.meta["val"] = [_dense_copy(sources[names[i]].meta["val"]) for i in results]
+    launch.meta["val"] = [torch._prims_common.clone_preserve_strides(sources[names[i]].meta["val"]) for i in results]
     for user in list(node.users):
         if user.target is not operator.getitem:
             raise AssertionError(f"{user} uses all results of {node}")
@@ -133,7 +133,3 @@ def _stand_in(value: torch.Tensor, tuned: bool) -> torch.Tensor:
     sizes, strides = tuple(value.shape), tuple(value.stride())
     make = torch.zeros if tuned else torch.empty
     return make(span(sizes, strides), dtype=value.dtype, device="atalla").as_strided(sizes, strides)
-
-
-def _dense_copy(value: torch.Tensor) -> torch.Tensor:
-    return torch._prims_common.clone_preserve_strides(value)

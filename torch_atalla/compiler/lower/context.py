@@ -13,7 +13,7 @@ from torch_atalla.driver.dtypes import name as dtype_name
 from torch_atalla.loadable.errors import NotNativeError
 
 from ..program import kernels
-from ..program.ir import AnyOperand, Buffer, BufferKind, Immediate, Launch, LinearProgram
+from ..program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram
 from ..program.layouts import dense_meta, is_contiguous, is_dense, layout_of, merged, span
 from ..program.sizes import is_symbolic, not_negative, to_bytes, to_size
 from .recording import Trace
@@ -77,7 +77,7 @@ class LoweringContext:
             Launch(
                 kernel,
                 tuple(None if value is None else value.operand() for value in outputs),
-                tuple(_as_operand(value) for value in inputs),
+                tuple(value.operand() if isinstance(value, Value) else value for value in inputs),
                 compute_dtype,
                 tuple(to_size(param) for param in iparams),
                 tuple(_as_float(param) for param in fparams),
@@ -135,7 +135,3 @@ def _as_float(value: Any) -> float:
     if is_symbolic(value):
         raise NotNativeError("a floating-point parameter depends on a dynamic size")
     return float(value)
-
-
-def _as_operand(value: Value | Immediate | None) -> AnyOperand:
-    return value.operand() if isinstance(value, Value) else value

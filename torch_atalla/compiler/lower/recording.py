@@ -15,6 +15,7 @@ from torch_atalla.loadable.errors import NotNativeError
 
 from ..program.call_arguments import as_call
 from ..program.kernels import contract, pack, unpack
+from ..program.vector_program import stripped
 from .value import Value
 
 NO_KERNEL = "no native kernel"
@@ -156,7 +157,7 @@ def _recorded(
     name, dtype = _kernel_names()[kernel], DTYPES[compute]
     if "formula" in contract(name).traits:
         iparams = _without_presence(name, dtype, iparams, fparams)
-    return Recorded(name, outputs, inputs, dtype, _given(iparams), _given(fparams))
+    return Recorded(name, outputs, inputs, dtype, stripped(iparams), stripped(fparams))
 
 
 def _without_presence(kernel: str, dtype: torch.dtype, iparams: Sequence, fparams: Sequence) -> Sequence:
@@ -165,15 +166,7 @@ def _without_presence(kernel: str, dtype: torch.dtype, iparams: Sequence, fparam
     if any(parameter.present is not None for parameter in parameters.values()):
         return iparams
     short = pack(kernel, dtype, {name: unpack(kernel, dtype, name, iparams, fparams) for name in parameters})[0]
-    return short if short == _given(iparams[:-1]) else iparams
-
-
-def _given(parameters: Sequence) -> tuple:
-    """Without those at the end that are 0, as absent ones are."""
-    count = len(parameters)
-    while count and repr(parameters[count - 1]) in ("0", "0.0"):
-        count -= 1
-    return tuple(parameters[:count])
+    return short if short == stripped(iparams[:-1]) else iparams
 
 
 @lru_cache(maxsize=1)

@@ -94,7 +94,7 @@ class VectorProgram:
         words = [VERSION, len(self.inputs) | len(self.steps) << 8 | len(self.outputs) << 16 | used << 24]
         words += [CODES[dtype] for dtype in self.inputs]
         for step, buffer in zip(self.steps, buffers):
-            iparams, fparams = _stripped(step.iparams), _stripped(step.fparams)
+            iparams, fparams = stripped(step.iparams), stripped(step.fparams)
             head = len(step.sources) | buffer << 8 | CODES[step.dtype] << 16 | (len(iparams) | len(fparams) << 4) << 24
             for k, source in enumerate(step.sources):
                 head |= source << (32 + 8 * k)
@@ -172,9 +172,9 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _stripped(numbers: tuple) -> tuple:
+def stripped(numbers: Sequence) -> tuple:
     """Without the zeros at the end, which the kernels assume. (-0.0 is no such zero.)"""
     end = len(numbers)
     while end and struct.pack("<d", numbers[end - 1]) == bytes(8):
         end -= 1
-    return numbers[:end]
+    return tuple(numbers[:end])

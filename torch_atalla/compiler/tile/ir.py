@@ -115,6 +115,14 @@ class Region:
     def entry(self) -> Block:
         return self.blocks[0]
 
+    def all_blocks(self) -> Iterator[Block]:
+        """Also those of regions in it."""
+        for block in self.blocks:
+            yield block
+            for op in block.ops:
+                for inner in op.regions:
+                    yield from inner.all_blocks()
+
     def lines(self, indent: str = "") -> Iterator[str]:
         for block in self.blocks:
             if block.arguments or block is not self.entry:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ...driver.dtypes import CODES
 from ..program.ir import contiguous_strides
+from ..program.rules import Rules
 from ..program.vector_program import kernel_hash
 from . import arithmetic
 from .fuse import fused
@@ -376,16 +377,7 @@ class Lowering:
 TERMINATORS = ("tt.return", "scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "cf.br", "cf.cond_br",
                "tt.map_elementwise.return")  # fmt: skip
 
-Rule = Callable[[Lowering, Op], Sequence[Tile | Places]]
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def add(f: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, f))
-        return f
-
-    return add
+rule = RULES = Rules()  # functions of (Lowering, Op), which give the results: tiles or places
 
 
 def without_unused(steps: list[Step]) -> list[Step]:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from .ir import Function, Op, Region, Value
+from .ir import Function, Op, Value
 
 _WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
 _UNKNOWN = -1  # an address that memory or a number gave
@@ -20,7 +20,7 @@ def written_arguments(functions: dict[str, Function], entry: Function) -> set[in
     """
     pointers = [(i, v) for i, v in enumerate(entry.arguments) if v.type.element == "ptr"]
     roots: dict[Value, frozenset[int]] = {v: frozenset({i}) for i, v in pointers}
-    ops = [op for f in functions.values() for op in _ops(f.body)]
+    ops = [op for f in functions.values() for block in f.body.all_blocks() for op in block.ops]
     changed = True
     while changed:
         changed = False
@@ -40,14 +40,6 @@ def written_arguments(functions: dict[str, Function], entry: Function) -> set[in
                 return None
             written |= found
     return written
-
-
-def _ops(region: Region) -> Iterator[Op]:
-    for block in region.blocks:
-        for op in block.ops:
-            yield op
-            for inner in op.regions:
-                yield from _ops(inner)
 
 
 def _flows(functions: dict[str, Function], op: Op) -> Iterable[tuple[Value, list[Value]]]:

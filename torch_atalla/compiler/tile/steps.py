@@ -14,7 +14,6 @@ from .step_types import MARK, VERSION, ArgumentWords, Arithmetic, Exp, HeaderWor
 from .words import Step
 
 ALIGNMENT = 64
-MOST_BYTES = 1 << 28
 LOOP_MULTIPLE = 16  # elements that a vectorised loop may touch at once
 
 STORED = {

@@ -41,10 +41,7 @@ class AtallaInterface(DeviceInterface):
             if "atalla" not in caching_worker_device_properties:
                 every = [atalla.get_device_properties(i) for i in range(atalla.device_count())]
                 caching_worker_device_properties["atalla"] = every
-            if device is None:
-                index = AtallaInterface.Worker.current_device()
-            else:
-                index = atalla._index(device)
+            index = AtallaInterface.Worker.current_device() if device is None else atalla._index(device)
             return caching_worker_device_properties["atalla"][index]
 
     current_device = staticmethod(atalla.current_device)

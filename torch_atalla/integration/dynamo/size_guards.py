@@ -34,10 +34,6 @@ def _power(base: int, exponent: int) -> int:
     return int(base**exponent)
 
 
-def _ceiling(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 def _fold(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda *args: reduce(function, args)
 
@@ -51,7 +47,7 @@ _OPERATIONS: dict[str, tuple[Any, Callable[..., Any], int | None]] = {
     "power_by_natural": (functions.PowByNatural, _power, 2),
     "floor_divide": (functions.FloorDiv, operator.floordiv, 2),
     "exact_divide": (functions.CleanDiv, operator.floordiv, 2),
-    "ceiling_divide": (functions.CeilDiv, _ceiling, 2),
+    "ceiling_divide": (functions.CeilDiv, lambda a, b: -(-a // b), 2),
     "modulo": (functions.Mod, operator.mod, 2),
     "python_modulo": (functions.PythonMod, operator.mod, 2),
     "minimum": (functions.Min, min, None),
@@ -204,10 +200,7 @@ class SizeFacts:
         if not conditions.hold(hints):
             return False
         symbols = {symbol.name: symbol for symbol in env.backed_var_to_val}
-        for expr in conditions.expressions(symbols):
-            if env.evaluate_expr(expr) not in (sympy.true, True):
-                return False
-        return True
+        return all(env.evaluate_expr(expr) in (sympy.true, True) for expr in conditions.expressions(symbols))
 
 
 def _is_integer(value: Any) -> bool:

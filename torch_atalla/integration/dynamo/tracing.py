@@ -110,7 +110,7 @@ def register() -> None:
     handlers = TorchInGraphFunctionVariable._get_handlers()
     handlers[atalla.stream] = _stream
     handlers[atalla.current_stream] = _current_stream
-    handlers[atalla.default_stream] = _default_stream
+    handlers[atalla.default_stream] = lambda _, tx, *a, **k: _created(tx, stream_of_device, _index(a, k), True)
     handlers[atalla.synchronize] = _synchronize
     for exchange in {atalla._exchange_device, atalla._maybe_exchange_device}:
         handlers[exchange] = _exchange
@@ -141,10 +141,6 @@ def _current_stream(self: Any, tx: Any, *args: VariableTracker, **kwargs: Variab
         if stream.device == torch.device("atalla", index):
             return AtallaStreamVariable(stream.proxy, stream.value, stream.user_object_index, source=stream.source)
     return _created(tx, stream_of_device, index, False)
-
-
-def _default_stream(self: Any, tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    return _created(tx, stream_of_device, _index(args, kwargs), True)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import importlib.metadata
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -60,8 +61,11 @@ _finder = _Finder()
 
 def _adapt(module: ModuleType) -> None:
     adapt = _waiting.pop(module.__name__, None)
-    if adapt is None:
-        return
+    if adapt is not None:
+        adapt(module)
+
+
+def _adapt_or_warn(adapt: Adapt, module: ModuleType) -> None:
     try:
         adapt(module)
     except Exception as error:
@@ -93,7 +97,12 @@ def before_import(package: str, prepare: Callable[[], None]) -> None:
 
 
 def after_import(name: str, adapt: Adapt) -> None:
-    """Call `adapt(module)` once the module `name` is imported: now, if it is; a failure of `adapt` is a warning."""
+    """As call_after_import, but a failure of `adapt` is a warning."""
+    call_after_import(name, partial(_adapt_or_warn, adapt))
+
+
+def call_after_import(name: str, adapt: Adapt) -> None:
+    """Call `adapt(module)` once the module `name` is imported: now, if it is."""
     _watch_imports()
     _waiting[name] = adapt
     module = sys.modules.get(name)

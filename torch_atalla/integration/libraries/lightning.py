@@ -99,10 +99,6 @@ def _instead_of_cpu(original: Callable[[], str]) -> str:
     return "atalla" if found == "cpu" and atalla.is_available() else found
 
 
-def _device_parser(module: ModuleType) -> None:
-    replaces(module, "_select_auto_accelerator")(_instead_of_cpu)
-
-
 def _connector(cls: type, module: ModuleType) -> None:
     """The class that makes accelerator, strategy and precision of a Trainer's or Fabric's arguments."""
 
@@ -121,10 +117,6 @@ def _connector(cls: type, module: ModuleType) -> None:
 
     add_to_list(vars(cls)["_check_and_init_precision"], "atalla", beside="mps")
     add_to_list(vars(cls)["_check_strategy_and_fallback"], "atalla", beside="cuda")  # FSDP
-
-
-def _trainer_connector(module: ModuleType) -> None:
-    _connector(module._AcceleratorConnector, module)
 
 
 def _fabric_connector(module: ModuleType) -> None:
@@ -170,12 +162,12 @@ _FABRIC = {
     "accelerators": _registry("ACCELERATOR_REGISTRY"),
     "connector": _fabric_connector,
     "strategies.ddp": _ddp,
-    "utilities.device_parser": _device_parser,
+    "utilities.device_parser": lambda module: replaces(module, "_select_auto_accelerator")(_instead_of_cpu),
     "utilities.seed": _seed,
 }
 _PYTORCH = {
     "accelerators": _registry("AcceleratorRegistry"),
-    "trainer.connectors.accelerator_connector": _trainer_connector,
+    "trainer.connectors.accelerator_connector": lambda module: _connector(module._AcceleratorConnector, module),
     "strategies.ddp": _ddp,
     "utilities.memory": _memory,
 }

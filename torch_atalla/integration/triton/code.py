@@ -60,7 +60,7 @@ class LoadedCode:
         table = torch.empty(3 + len(code.parameters), dtype=torch.int32, device=device)
         place = dram_address(table)
         filled = code.table(grid, words, memories, dram_address(arena), place)
-        table.copy_(torch.tensor([_signed(word) for word in filled], dtype=torch.int32))
+        table.copy_(torch.tensor(filled, dtype=torch.int64).to(torch.int32))
         if device.index not in self.decoded:
             self.decoded[device.index] = Code(code.program, library().device(device.index)[0])
         if lines is not None:
@@ -77,10 +77,6 @@ def _word(kind: str, argument: Any) -> int:
             raise ValueError(f"expected a tensor as an argument of {kind}, got the address {argument:#x}")
         return 0
     return number_bits("fp32" if kind in ("bf16", "fp16") else kind, argument)
-
-
-def _signed(word: int) -> int:
-    return (word & 0xFFFFFFFF) - ((word & 0x80000000) << 1)
 
 
 def _by_line(machine: Machine, code: Any, lines: dict[int, tuple[int, int]]) -> Stats:

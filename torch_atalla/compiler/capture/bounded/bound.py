@@ -34,7 +34,7 @@ def rule_of(target: Any) -> Rule | None:
 def bound_sizes(program: torch.export.ExportedProgram) -> None:
     """Changes the graph of a decomposed program. A program of which an op has no rule stays as it is, and the nodes
     whose sizes depend on data keep the reason."""
-    if not _has_sizes_of_data(program.graph):
+    if not any(makes_size(node) for node in program.graph.nodes if node.op == "call_function"):
         return
     before = len(program.graph.nodes)
     rewrite = Rewrite(program, rule_of)
@@ -46,7 +46,3 @@ def bound_sizes(program: torch.export.ExportedProgram) -> None:
         assert len(program.graph.nodes) == before
         for node in program.graph.nodes:
             node.meta[REASON] = str(error)
-
-
-def _has_sizes_of_data(graph: torch.fx.Graph) -> bool:
-    return any(makes_size(node) for node in graph.nodes if node.op == "call_function")

@@ -55,11 +55,15 @@ def safe_index(rewrite: Rewrite, index: Node, source: Node, dim: int) -> Node:
     new = rewrite.call(aten.where.self, negative, from_end, new)
     # A place behind the count is an error, not padding.
     fits = rewrite.call(aten.lt.Tensor, new, rewrite.on_chip(extents[dim]))
-    mask = rewrite.invalid(index, all_dims(index))
-    if mask is not None:
-        fits = rewrite.call(aten.logical_or.default, fits, mask)
-    rewrite.call(aten._assert_async.msg, rewrite.call(aten.all.default, fits), "an index is out of range")
+    _check(rewrite, fits, rewrite.invalid(index, all_dims(index)))
     return new
+
+
+def _check(rewrite: Rewrite, fits: Node, padding: Node | None) -> None:
+    """Stops unless all indices fit that are not padding."""
+    if padding is not None:
+        fits = rewrite.call(aten.logical_or.default, fits, padding)
+    rewrite.stop_unless(rewrite.call(aten.all.default, fits), "an index is out of range")
 
 
 @rule(aten.index.Tensor)
@@ -119,9 +123,7 @@ def scattered(rewrite: Rewrite, target: Node, mask: Node, source: Node) -> Node:
         wanted = rewrite.call(aten.sum.dim_IntList, wide, list(range(len(shape))), False, dtype=torch.int64)
         elements = prod(rewrite.expr(size) for size in value_of(source).shape)
         enough = rewrite.call(aten.le.Tensor, wanted, rewrite.on_chip(elements))
-        rewrite.call(
-            aten._assert_async.msg, enough, "masked_scatter: expected as many elements as the mask has true ones"
-        )
+        rewrite.stop_unless(enough, "masked_scatter: expected as many elements as the mask has true ones")
     return rewrite.call(aten.masked_scatter.default, target, mask, rewrite.new(source))
 
 
@@ -148,24 +150,27 @@ def _safe(rewrite: Rewrite, indices: list[Any], target: Node) -> list[Any]:
 def _put_behind(
     rewrite: Rewrite, target: Node, indices: list[Any], counted: Node, values: Node, accumulate: bool
 ) -> Node:
-    """Padding is written to one more row behind the target, which is cut off."""
     dim = indices.index(counted)
-    new, size = rewrite.new(target), value_of(rewrite.new(target)).shape[dim]
-    row = rewrite.call(aten.slice.Tensor, new, dim, 0, 1)
+    size = value_of(rewrite.new(target)).shape[dim]
     if size == 0:
         decline(rewrite, "a target of no elements")
-    longer = rewrite.call(aten.cat.default, [new, row], dim)
     found = _safe(rewrite, indices, target)
     wrapped = rewrite.call(aten.where.self, rewrite.call(aten.lt.Scalar, found[dim], 0),
                            rewrite.call(aten.add.Tensor, found[dim], size), found[dim])  # fmt: skip
-    inside = rewrite.call(aten.lt.Scalar, wrapped, size)
-    mask = rewrite.invalid(counted, all_dims(counted))
-    assert mask is not None
-    fits = rewrite.call(aten.logical_or.default, inside, mask)
-    rewrite.call(aten._assert_async.msg, rewrite.call(aten.all.default, fits), "an index is out of range")
-    found[dim] = rewrite.call(aten.masked_fill.Scalar, wrapped, mask, size)
+    padding = rewrite.invalid(counted, all_dims(counted))
+    assert padding is not None
+    longer, found[dim] = _one_row_more(rewrite, target, dim, wrapped, padding)
     written = rewrite.call(aten.index_put.default, longer, found, rewrite.new(values), accumulate)
     return rewrite.call(aten.slice.Tensor, written, dim, 0, size)
+
+
+def _one_row_more(rewrite: Rewrite, target: Node, dim: int, index: Node, padding: Node) -> tuple[Node, Node]:
+    """The target with a row behind it, which is to be cut off, and the index, whose padding is that row."""
+    new = rewrite.new(target)
+    size = value_of(new).shape[dim]
+    _check(rewrite, rewrite.call(aten.lt.Scalar, index, size), padding)
+    longer = rewrite.call(aten.cat.default, [new, rewrite.call(aten.slice.Tensor, new, dim, 0, 1)], dim)
+    return longer, rewrite.call(aten.masked_fill.Scalar, index, padding, size)
 
 
 def _put_by_mask(
@@ -184,11 +189,9 @@ def _put_by_mask(
         return rewrite.call(aten.where.self, wide, value, rewrite.new(target))
     rows = value_of(target).ndim - value_of(mask).ndim + 1
     if not rewrite.extents(values) and (value_of(values).ndim < rows or value_of(values).shape[0] == 1):
-        row = (
-            rewrite.new(values)
-            if value_of(values).ndim < rows
-            else rewrite.call(aten.select.int, rewrite.new(values), 0, 0)
-        )
+        row = rewrite.new(values)
+        if value_of(values).ndim >= rows:
+            row = rewrite.call(aten.select.int, row, 0, 0)
         return rewrite.call(aten.where.self, wide, row, rewrite.new(target))
     if dim or value_of(values).ndim != rows:
         decline(rewrite, "values that broadcast over the mask")
@@ -214,19 +217,13 @@ def index_add(rewrite: Rewrite, node: Node) -> Any:
 
 @rule(aten.scatter_reduce.two, aten.scatter.src)
 def scatter(rewrite: Rewrite, node: Node) -> Any:
-    """Padding is written to one more row behind the target, which is cut off."""
     args = arguments_of(node)
     target, index = args["self"], args["index"]
     dim = args["dim"] % max(1, value_of(target).ndim)
-    mask = rewrite.invalid(index, all_dims(index))
+    padding = rewrite.invalid(index, all_dims(index))
     found = safe_index(rewrite, index, target, dim)
-    if mask is None:
+    if padding is None:
         return again(rewrite, node, index=found)
-    new = rewrite.new(target)
-    size = value_of(new).shape[dim]
-    inside = rewrite.call(aten.logical_or.default, rewrite.call(aten.lt.Scalar, found, size), mask)
-    rewrite.stop_unless(rewrite.call(aten.all.default, inside), "an index is out of range")
-    longer = rewrite.call(aten.cat.default, [new, rewrite.call(aten.slice.Tensor, new, dim, 0, 1)], dim)
-    found = rewrite.call(aten.masked_fill.Scalar, found, mask, size)
+    longer, found = _one_row_more(rewrite, target, dim, found, padding)
     written = again(rewrite, node, self=longer, index=found)
-    return rewrite.call(aten.slice.Tensor, written, dim, 0, size)
+    return rewrite.call(aten.slice.Tensor, written, dim, 0, value_of(rewrite.new(target)).shape[dim])

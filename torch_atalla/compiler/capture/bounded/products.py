@@ -11,7 +11,7 @@ import torch
 from ...program.call_arguments import arguments_of
 from ...program.support import overloads
 from .rewrite import Node, Rewrite
-from .table import RULES, again, all_dims, args_of, decline, limited, only, rule, value_of
+from .table import RULES, again, all_dims, decline, limited, only, rule, value_of
 
 aten = torch.ops.aten
 
@@ -36,22 +36,13 @@ RULES.update(
 
 
 @rule(aten.mm.default, aten.bmm.default, aten.matmul.default, aten.mv.default, aten.dot.default, aten._int_mm.default)
-def product(rewrite: Rewrite, node: Node) -> Any:
-    first, second = args_of(node)[:2]
-    left = value_of(first).ndim - 1
-    right = max(0, value_of(second).ndim - 2)
-    target: Any = node.target
-    return rewrite.call(target, rewrite.filled(first, [left], 0), rewrite.filled(second, [right], 0))
-
-
 @rule(aten.addmm.default, aten.baddbmm.default)
-def added_product(rewrite: Rewrite, node: Node) -> Any:
+def product(rewrite: Rewrite, node: Node) -> Any:
     args = arguments_of(node)
-    names = ("mat1", "mat2") if "mat1" in args else ("batch1", "batch2")
-    first, second = (args[name] for name in names)
-    left, right = value_of(first).ndim - 1, value_of(second).ndim - 2
-    changed = {names[0]: rewrite.filled(first, [left], 0), names[1]: rewrite.filled(second, [right], 0)}
-    return again(rewrite, node, **changed)
+    first, second = list(args)[1:3] if "beta" in args else list(args)[:2]
+    left, right = value_of(args[first]).ndim - 1, max(0, value_of(args[second]).ndim - 2)
+    filled = {first: rewrite.filled(args[first], [left], 0), second: rewrite.filled(args[second], [right], 0)}
+    return again(rewrite, node, **filled)
 
 
 @rule(aten.convolution.default)

@@ -49,12 +49,9 @@ def makes_size(node: Node) -> bool:
     indices: Any = node.args[1:2]
     if node.target is aten.index_put.default:
         values: Any = node.args[2]
-        return any(map(is_mask, indices[0])) and not _is_one_element(values.meta["val"])
+        one = all(type(size) is int and size == 1 for size in values.meta["val"].shape)
+        return any(map(is_mask, indices[0])) and not one
     return node.target in MAKERS and (node.target is not aten.index.Tensor or any(map(is_mask, indices[0])))
-
-
-def _is_one_element(value: torch.Tensor) -> bool:
-    return all(type(size) is int and size == 1 for size in value.shape)
 
 
 def is_mask(index: Any) -> bool:

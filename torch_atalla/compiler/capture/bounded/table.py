@@ -13,22 +13,13 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from ...program.call_arguments import arguments_of, as_call
+from ...program.rules import Rules
 from .rewrite import Declined, Node, Rewrite
 
 aten = torch.ops.aten
 Rule = Callable[[Rewrite, Node], Any]
-
-
-RULES: dict[Any, Rule] = {}
+rule = RULES = Rules()
 _SIZES = {"size", "repeats", "pad", "end"}  # arguments that become those of the bound
-
-
-def rule(*targets: Any) -> Callable[[Rule], Rule]:
-    def add(function: Rule) -> Rule:
-        RULES.update({target: function for target in targets})
-        return function
-
-    return add
 
 
 def args_of(node: Node) -> list[Any]:

@@ -52,7 +52,7 @@ def pack_weights(
         if seen or weight is None or not any(t & {"product", "convolution"} for t in traits):
             continue
         narrow = weights if all("product" in t for t in traits) else None
-        if narrow is not None and any(_out(instructions[i]).dtype != torch.float32 for i in users):
+        if narrow is not None and any(instructions[i].writes()[0].dtype != torch.float32 for i in users):
             narrow = None
         new = Buffer(len(buffers), BufferKind.CONSTANT, f"{buffers[buffer].name}.packed", 0, None)
         matrix = buffers[buffer].view(weight)
@@ -91,10 +91,6 @@ def quantize(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """[n, k] as int8 and a factor for each of the n rows: the largest magnitude becomes 127."""
     factors = matrix.float().abs().amax(1).clamp(min=1e-30) / 127
     return (matrix.float() / factors[:, None]).round().clamp(-127, 127).to(torch.int8), factors
-
-
-def _out(inst: Instruction) -> Operand:
-    return inst.writes()[0]
 
 
 def _scaled(product: Launch, scale: int, buffers: list[Buffer]) -> list[Instruction]:

@@ -24,7 +24,7 @@ from torch_atalla.loadable.errors import ExportError
 from ...program.ir import Buffer, BufferKind, Immediate, Launch, LinearProgram, Operand, Port
 from ...program.kernels import contract, unpack
 from ...program.layouts import span
-from ...program.vector_program import VectorProgram
+from ...program.vector_program import VectorProgram, stripped
 from ...schedule.chip_model import ChipModel
 from .generate import compile_networks
 from .kernels.pointwise import Unsupported
@@ -166,7 +166,7 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     inputs = made[desc.n_outputs :]
     if not words:
         inputs += [None] * (len(contract(name).inputs) - len(inputs))
-    iparams, fparams = _given(list(desc.iparams)), _given(list(desc.fparams))
+    iparams, fparams = stripped(desc.iparams), stripped(desc.fparams)
     steps = VectorProgram.decode(words) if words else None
     given = (tuple(made[: desc.n_outputs]), tuple(inputs), narrow(compute), iparams, fparams, "launch", steps)
     program.instructions += plain_launches(program, Launch(name, *given))
@@ -194,10 +194,3 @@ def _make_constant(program: LinearProgram) -> None:
     """The operand that was added last, which code has in its own layout."""
     port, buffer = program.inputs.pop(), program.buffers[-1]
     program.buffers[-1] = replace(buffer, kind=BufferKind.CONSTANT, tensor=example(port, 0))
-
-
-def _given(parameters: list[Any]) -> tuple[Any, ...]:
-    """Without those at the end that are 0, as absent ones are."""
-    while parameters and repr(parameters[-1]) in ("0", "0.0"):
-        parameters.pop()
-    return tuple(parameters)

@@ -166,7 +166,7 @@ def _vector(selection: Selection, launch: Launch) -> None:
     for operand in (*launch.reads(), *launch.writes()):
         if 0 in operand.sizes:  # loops of the kernels run at least once
             raise Unsupported(f"an operand of {list(operand.sizes)}, which has no elements")
-    check_dtypes((*launch.reads(), *launch.writes()), integers=select in TAKE_INTEGERS)
+    check_dtypes((*launch.reads(), *launch.writes()), integers=launch.kernel in TAKE_INTEGERS)
     select(selection, launch)
 
 

@@ -132,7 +132,7 @@ class Image:
         """The table of calls for these addresses, after `link`; it goes to regions["table"]."""
         words, relocations = self.table_words()
         for index, address in relocations:
-            words[index] = _resolve(address, regions)
+            words[index] = regions[address.region] + address.offset
         return struct.pack(f"<{len(words)}I", *(word & 0xFFFFFFFF for word in words))
 
     def table_words(self) -> tuple[list[int], list[tuple[int, Address]]]:
@@ -156,10 +156,6 @@ class Image:
                     relocations.append((len(words), word))
                 words.append(0 if isinstance(word, Address) else word & 0xFFFFFFFF)
         return words, relocations
-
-
-def _resolve(address: Address, regions: Mapping[str, int]) -> int:
-    return regions[address.region] + address.offset
 
 
 SCPAD_ALLOC = c_abi.ATALLA_ISA_SCPAD_ALLOC  # x10 bytes, x11 alignment; gives x10 address, x11 scratchpad

@@ -26,9 +26,18 @@ def narrow(dtype: torch.dtype) -> torch.dtype:
 def plain_launches(program: LinearProgram, launch: Launch) -> list[Launch]:
     """Of a launch whose numbers are `narrow`. New temporaries are added to the program. Raises
     Unsupported."""
-    if launch.kernel not in _RULES:
+    if launch.kernel not in _SEPARATED:
         return [launch]
-    return _Separation(program, launch).launches()
+    separation = _Separation(program, launch)
+    getattr(separation, launch.kernel)()
+    return separation.made
+
+
+# Methods of the class below have their names.
+_SEPARATED = {
+    *("fused", "reduce_fused", "gemm_fused", "gemm_packed", "convolution_fused", "convolution_packed"),
+    "index_select_packed",
+}
 
 
 class _Separation:
@@ -36,10 +45,6 @@ class _Separation:
         self.program, self.launch = program, launch
         self.made: list[Launch] = []
         self.outputs = [operand for operand in launch.outputs if operand is not None]
-
-    def launches(self) -> list[Launch]:
-        _RULES[self.launch.kernel](self)
-        return self.made
 
     def temporary(self, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Operand:
         number = len(self.program.buffers)
@@ -130,13 +135,8 @@ class _Separation:
         table, index = self.launch.inputs[:2]
         assert isinstance(table, Operand)
         rows, k = self.launch.parameter("rows"), table.sizes[1]
-        self.add(
-            "index_select",
-            self.outputs[0],
-            (replace(table, sizes=(rows, k), strides=(k, 1)), index),
-            self.launch.compute_dtype,
-            dim=0,
-        )
+        dense = replace(table, sizes=(rows, k), strides=(k, 1))
+        self.add("index_select", self.outputs[0], (dense, index), self.launch.compute_dtype, dim=0)
 
     def reduce_fused(self) -> None:
         sizes = torch.broadcast_shapes(*(x.sizes for x in self.launch.inputs if isinstance(x, Operand)))
@@ -146,21 +146,8 @@ class _Separation:
         kernel = f"reduce.{self.launch.parameter('reduction')}"
         (out,) = self.outputs
         reduced = Launch(kernel, (out,), (values,), self.launch.compute_dtype, node="reduction")
-        first = {
-            name: self.launch.parameter(name)
-            for name in reduced.contract.parameters
-            if name in self.launch.contract.parameters
-        }
-        self.made.append(reduced.with_parameters(**first))
-
-
-_RULES = {
-    name: getattr(_Separation, name)
-    for name in (
-        *("fused", "reduce_fused", "gemm_fused", "gemm_packed", "convolution_fused", "convolution_packed"),
-        "index_select_packed",
-    )
-}
+        names = reduced.contract.parameters.keys() & self.launch.contract.parameters.keys()
+        self.made.append(reduced.with_parameters(**{name: self.launch.parameter(name) for name in names}))
 
 
 def _strides_without_gaps(x: Operand) -> tuple[int, ...]:

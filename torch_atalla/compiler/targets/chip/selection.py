@@ -13,6 +13,7 @@ import torch
 from torch_atalla.isa.geometry import LANES
 
 from ...program.ir import Buffer, BufferKind, Launch, LinearProgram, Operand
+from ...program.rules import Rules
 from ...schedule.chip_model import ChipModel
 from .image import Address
 from .kernels.pointwise import Unsupported
@@ -20,6 +21,8 @@ from .kernels.tiling import ELEMENT, Call
 from .network import ALIGN, Network, element_bytes
 from .ports import RawOperand
 from .vir import Builder
+
+selects = Rules()  # what selects kernels for launches: functions of a Selection and a Launch, by kernel
 
 
 def _same_bytes(one: torch.dtype, other: torch.dtype) -> bool:

@@ -165,9 +165,16 @@ class Builder:
         self.emit(name, out, *values, mask=mask)
         return out
 
-    def cmp(self, name: str, a: Reg, b: Reg) -> Reg:
+    def mask(self, bits: Reg) -> Reg:
+        """The lanes whose bits are set."""
         out = self.m()
-        self.emit(name, out, a, b)
+        self.emit("mv.stm", out, bits)
+        return out
+
+    def cmp(self, name: str, a: Reg, b: Reg, lanes: Reg | None = None) -> Reg:
+        """A comparison's mask. lanes: a mask behind which it is 0."""
+        out = self.m() if lanes is None else self.mask(X0)
+        self.emit(name, out, a, b, mask=lanes)
         return out
 
     def li(self, value: int) -> Reg:

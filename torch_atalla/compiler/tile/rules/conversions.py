@@ -3,105 +3,72 @@
 
 from __future__ import annotations
 
-from ..ir import WIDTHS, Op, Type
+import math
+
+from ..ir import WIDTHS, Op
 from ..lower import Lowering, Tile, rule
+from .expressions import Expr, computes
 
 
-@rule("arith.extsi")
-def _extend(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.of(op.operands[0]), op.results[0].type.element
-    if x.type.element == "i1":
-        return [low.binary("sub", low.constant(0, Type(element)), low.convert(x, element))]
-    return [low.convert(x, element)]
+@computes("arith.extsi", "arith.sitofp")
+def _from_signed(op: Op, x: Expr) -> Expr:
+    wide = x.to(op.results[0].type.element)
+    return -wide if x.element == "i1" else wide
 
 
-@rule("arith.extui")
-def _extend_unsigned(low: Lowering, op: Op) -> list[Tile]:
-    return [low.unsigned(low.of(op.operands[0]), op.results[0].type.element)]
+computes("arith.extui")(lambda op, x: x.unsigned(op.results[0].type.element))
 
 
-@rule("arith.trunci")
-def _truncate(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.of(op.operands[0]), op.results[0].type.element
-    if element == "i1":
-        x = low.binary("and", x, low.constant(1, Type(x.type.element)))
-    return [low.convert(x, element)]
+@computes("arith.trunci")
+def _truncate(op: Op, x: Expr) -> Expr:
+    element = op.results[0].type.element
+    return (x & 1 if element == "i1" else x).to(element)
 
 
-@rule("arith.index_cast", "arith.extf", "arith.truncf")
-def _converted(low: Lowering, op: Op) -> list[Tile]:
-    return [low.convert(low.of(op.operands[0]), op.results[0].type.element)]
+computes("arith.index_cast", "arith.extf", "arith.truncf")(lambda op, x: x.to(op.results[0].type.element))
 
 
-@rule("tt.fp_to_fp")
-def _float_rounded(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.of(op.operands[0]), op.results[0].type.element
-    if "rtz" in op.attributes.get("words", ()) and WIDTHS[element] < WIDTHS[x.type.element]:
-        return [_toward_zero(low, op, x, element)]
-    return [low.convert(x, element)]
+@computes("tt.fp_to_fp")
+def _float_rounded(op: Op, x: Expr) -> Expr:
+    element = op.results[0].type.element
+    if "rtz" in op.attributes.get("words", ()) and WIDTHS[element] < x.width:
+        return _toward_zero(op, x, element)
+    return x.to(element)
 
 
-def _toward_zero(low: Lowering, op: Op, x: Tile, element: str) -> Tile:
+def _toward_zero(op: Op, x: Expr, element: str) -> Expr:
     """Drops the bits that the narrower format does not have, so that the conversion is exact."""
-    if x.type.element != "f32" or element not in ("bf16", "f16"):
-        raise op.fail(f"rounding toward zero from {x.type.element} to {element}")
-    bits = low.alias(x, Type("i32", x.type.shape))
-    mask = low.constant(-(1 << (16 if element == "bf16" else 13)), Type("i32"))
-    cut = low.alias(low.binary("and", bits, mask), x.type)
+    if x.element != "f32" or element not in ("bf16", "f16"):
+        raise op.fail(f"rounding toward zero from {x.element} to {element}")
+    cut = (x.bits("i32") & -(1 << (16 if element == "bf16" else 13))).bits("f32")
     if element == "f16":  # what is too large becomes the largest number
-        most = low.constant(65504.0, Type("f32"))
-        size = low.formula("abs", x)
-        finite = low.binary("lt", size, low.constant(float("inf"), Type("f32")), "i1")
-        limited = low.binary("max", low.binary("min", cut, most), low.constant(-65504.0, Type("f32")))
-        cut = low.select(finite, limited, x)
-    return low.convert(cut, element)
+        finite = x.formula("abs").flag("lt", math.inf)
+        cut = finite.where(cut.op("min", 65504.0).op("max", -65504.0), x)
+    return cut.to(element)
 
 
-@rule("arith.sitofp")
-def _from_signed(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.of(op.operands[0]), op.results[0].type.element
-    if x.type.element == "i1":
-        return [low.formula("neg", low.convert(x, element))]
-    return [low.convert(x, element)]
-
-
-@rule("arith.uitofp")
-def _from_unsigned(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.of(op.operands[0]), op.results[0].type.element
-    if x.type.element != "i64":
-        return [low.convert(low.unsigned(x, "i64"), element)]
+@computes("arith.uitofp")
+def _from_unsigned(op: Op, x: Expr) -> Expr:
+    element = op.results[0].type.element
+    if x.element != "i64":
+        return x.unsigned("i64").to(element)
     # Of a number of 64 bits, half of it (the last bit still decides on the rounding), doubled.
-    one, zero, two = low.constant(1, Type("i64")), low.constant(0, Type("i64")), low.constant(2.0, Type("f64"))
-    half = low.binary("or", low.binary("shr_unsigned", x, one), low.binary("and", x, one))
-    large = low.convert(low.binary("mul", low.convert(half, "f64"), two), element)
-    return [low.select(low.binary("lt", x, zero, "i1"), large, low.convert(x, element))]
+    half = x.op("shr_unsigned", 1) | (x & 1)
+    return x.flag("lt", 0).where((half.to("f64") * 2.0).to(element), x.to(element))
 
 
-@rule("arith.fptosi")
-def _to_signed(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.widened(low.of(op.operands[0])), op.results[0].type.element
+@computes("arith.fptosi", "arith.fptoui")
+def _to_integer(op: Op, x: Expr) -> Expr:
+    x, element = x.widened(), op.results[0].type.element
     if element == "i1":
-        return [low.binary("ne", x, low.constant(0.0, Type(x.type.element)), "i1")]
-    return [low.convert(low.convert(x, "i64"), element)]
+        return x.flag("ne", 0.0)
+    whole = x.to("i64")
+    if element == "i64" and op.name == "arith.fptoui":
+        whole = x.flag("ge", 2.0**63).where((x - 2.0**63).to("i64") ^ -(1 << 63), whole)
+    return whole.to(element)
 
 
-@rule("arith.fptoui")
-def _to_unsigned(low: Lowering, op: Op) -> list[Tile]:
-    x, element = low.widened(low.of(op.operands[0])), op.results[0].type.element
-    if element == "i1":
-        return [low.binary("ne", x, low.constant(0.0, Type(x.type.element)), "i1")]
-    whole = low.convert(x, "i64")
-    if element == "i64":
-        limit = low.constant(2.0**63, Type(x.type.element))
-        above = low.convert(low.binary("sub", x, limit), "i64")
-        flipped = low.binary("xor", above, low.constant(-(1 << 63), Type("i64")))
-        whole = low.select(low.binary("ge", x, limit, "i1"), flipped, whole)
-    return [low.convert(whole, element)]
-
-
-@rule("arith.bitcast", "tt.bitcast")
-def _bits(low: Lowering, op: Op) -> list[Tile]:
-    return [low.alias(low.of(op.operands[0]), op.results[0].type)]
+rule("arith.bitcast", "tt.bitcast")(lambda low, op: [low.alias(low.of(op.operands[0]), op.results[0].type)])
 
 
 @rule("tt.int_to_ptr", "tt.ptr_to_int")

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from ..ir import WIDTHS, Type
-from ..lower import Lowering, Tile
+from ..lower import Lowering, Tile, rule
 from ..step_types import FusedMultiplyAdd
 
 Number = int | float
+
+
+def _operator(kind: str) -> Callable[[Expr, Expr | Number], Expr]:
+    return lambda x, other: x.op(kind, other)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,32 +45,8 @@ class Expr:
         """The result of a comparison."""
         return self.op(kind, other, "i1")
 
-    def __add__(self, other: Expr | Number) -> Expr:
-        return self.op("add", other)
-
-    def __sub__(self, other: Expr | Number) -> Expr:
-        return self.op("sub", other)
-
-    def __mul__(self, other: Expr | Number) -> Expr:
-        return self.op("mul", other)
-
-    def __truediv__(self, other: Expr | Number) -> Expr:
-        return self.op("div", other)
-
-    def __and__(self, other: Expr | Number) -> Expr:
-        return self.op("and", other)
-
-    def __or__(self, other: Expr | Number) -> Expr:
-        return self.op("or", other)
-
-    def __xor__(self, other: Expr | Number) -> Expr:
-        return self.op("xor", other)
-
-    def __lshift__(self, other: Expr | Number) -> Expr:
-        return self.op("shl", other)
-
-    def __rshift__(self, other: Expr | Number) -> Expr:
-        return self.op("shr", other)
+    __add__, __sub__, __mul__, __truediv__ = map(_operator, ("add", "sub", "mul", "div"))
+    __and__, __or__, __xor__, __lshift__, __rshift__ = map(_operator, ("and", "or", "xor", "shl", "shr"))
 
     def __neg__(self) -> Expr:
         return self.like(0) - self if self.element.startswith("i") else self.formula("neg")
@@ -85,6 +66,9 @@ class Expr:
     def to(self, element: str) -> Expr:
         return Expr(self.low, self.low.convert(self.tile, element))
 
+    def widened(self) -> Expr:
+        return Expr(self.low, self.low.widened(self.tile))
+
     def unsigned(self, element: str) -> Expr:
         """With zeros in the new bits."""
         return Expr(self.low, self.low.unsigned(self.tile, element))
@@ -100,3 +84,13 @@ class Expr:
 
     def is_nan(self) -> Expr:
         return ~self.flag("ordered", self)
+
+
+def computes(*names: str) -> Callable[[Callable[..., Expr]], Callable[..., Expr]]:
+    """The function below gives the one result of such ops, from the op and its operands."""
+
+    def enter(function: Callable[..., Expr]) -> Callable[..., Expr]:
+        rule(*names)(lambda low, op: [function(op, *(Expr(low, low.of(v)) for v in op.operands)).tile])
+        return function
+
+    return enter

@@ -40,11 +40,6 @@ def _clz(x: Expr) -> Expr:
     return _popc(~x)
 
 
-def _ffs(x: Expr) -> Expr:
-    """The place of the lowest bit, from 1 on; 0 if none is set."""
-    return x.flag("eq", 0).where(0, _popc(x ^ (x - 1)))
-
-
 def _brev(x: Expr) -> Expr:
     for by, pattern in _ALTERNATE.items():
         x = (_right(x, by) & _mask(x, pattern)) | ((x & _mask(x, pattern)) << by)
@@ -65,10 +60,6 @@ def _low24(x: Expr) -> Expr:
     return (x << 8) >> 8
 
 
-def _absolute(x: Expr) -> Expr:
-    return x.op("max", -x)
-
-
 def _apart(below: str) -> Callable[..., Expr]:
     return lambda a, b, c: a.flag(below, b).where(b - a, a - b) + c
 
@@ -83,18 +74,15 @@ def _byte_perm(a: Expr, b: Expr, selector: Expr) -> Expr:
     return out.to("i32")
 
 
-def _hiloint(high: Expr, low: Expr) -> Expr:
-    return ((high.to("i64") << 32) | low.unsigned("i64")).bits("f64")
-
-
 INTEGERS: dict[str, Callable[..., Expr]] = {
     **dict.fromkeys(("popc", "popcll"), _popc),
     **dict.fromkeys(("clz", "clzll"), _clz),
-    **dict.fromkeys(("ffs", "ffsll"), _ffs),
+    # The place of the lowest bit, from 1 on; 0 if none is set.
+    **dict.fromkeys(("ffs", "ffsll"), lambda x: x.flag("eq", 0).where(0, _popc(x ^ (x - 1)))),
     **dict.fromkeys(("brev", "brevll"), _brev),
     **dict.fromkeys(("mulhi", "mul64hi"), _mulhi),
     **dict.fromkeys(("umulhi", "umul64hi"), lambda a, b: a.op("mul_high_unsigned", b)),
-    **dict.fromkeys(("abs", "llabs"), _absolute),
+    **dict.fromkeys(("abs", "llabs"), lambda x: x.op("max", -x)),
     "mul24": lambda a, b: _low24(a) * _low24(b),
     "umul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
     "sad": _apart("lt"),
@@ -110,5 +98,5 @@ INTEGERS: dict[str, Callable[..., Expr]] = {
     "double_as_longlong": lambda x: x.bits("i64"),
     "double2loint": lambda x: x.bits("i64").to("i32"),
     "double2hiint": lambda x: (x.bits("i64") >> 32).to("i32"),
-    "hiloint2double": _hiloint,
+    "hiloint2double": lambda high, low: ((high.to("i64") << 32) | low.unsigned("i64")).bits("f64"),
 }

@@ -18,9 +18,9 @@ def _range(low: Lowering, op: Op) -> list[Tile]:
     return [out]
 
 
-@rule("tt.splat", "tt.unsplat", "tensor.extract")
-def _one_element(low: Lowering, op: Op) -> list[Tile]:
-    return [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
+rule("tt.splat", "tt.unsplat", "tensor.extract")(
+    lambda low, op: [Tile(low.of(op.operands[0]).id, op.results[0].type, True)]
+)
 
 
 @rule("tt.expand_dims", "tt.reshape")
@@ -53,9 +53,7 @@ def _broadcasted(low: Lowering, source: Tile, kind: Type) -> Tile:
     return out
 
 
-@rule("tt.trans")
-def _transpose(low: Lowering, op: Op) -> list[Tile]:
-    return [low.permuted(low.of(op.operands[0]), op.attributes["order"])]
+rule("tt.trans")(lambda low, op: [low.permuted(low.of(op.operands[0]), op.attributes["order"])])
 
 
 @rule("tt.join")

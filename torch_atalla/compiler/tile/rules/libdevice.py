@@ -53,15 +53,6 @@ def _signbit(x: Expr) -> Expr:
     return x.bits("i32" if x.element == "f32" else "i64").flag("lt", 0)
 
 
-def _exp10(x: Expr) -> Expr:
-    return x.like(10.0).formula("pow_tensor_tensor", x)
-
-
-def _saturate(x: Expr) -> Expr:
-    """In [0, 1]; NaN is 0."""
-    return x.op("max_number", 0.0).op("min_number", 1.0)
-
-
 def _round(x: Expr) -> Expr:
     """To nearest, halves away from 0."""
     whole = x.formula("trunc")
@@ -93,10 +84,6 @@ def _cbrt(x: Expr) -> Expr:
     better = root - (root * root * root - wide) / (root * root * 3.0)  # a step of Newton's method
     better = (wide.flag("gt", 0.0) & _finite(wide)).where(better, root)
     return better.formula("copysign", x.to("f64")).to(x.element)
-
-
-def _powi(x: Expr, n: Expr) -> Expr:
-    return x.to("f64").formula("pow_tensor_tensor", n.to("f64")).to(x.element)
 
 
 def _power_of_two(n: Expr) -> Expr:
@@ -132,10 +119,6 @@ def _logb(x: Expr) -> Expr:
     return _finite(x).where(found, x * x)  # inf or NaN
 
 
-def _fdim(x: Expr, y: Expr) -> Expr:
-    return x.flag("le", y).where(0.0, x - y)
-
-
 def _remainder(x: Expr, y: Expr) -> Expr:
     """x - n y for the integer n that is nearest to x / y, exactly."""
     size = y.formula("abs")
@@ -160,12 +143,12 @@ FUNCTIONS: dict[str, Function] = {
     **dict.fromkeys(("isinf", "isinfd"), _isinf),
     **dict.fromkeys(("finite", "isfinited"), _finite),
     **dict.fromkeys(("signbit", "signbitd"), _signbit),
-    **dict.fromkeys(("exp10", "fast_exp10"), _exp10),
+    **dict.fromkeys(("exp10", "fast_exp10"), lambda x: x.like(10.0).formula("pow_tensor_tensor", x)),
     **dict.fromkeys(("frcp_rn", "drcp_rn"), lambda x: x.like(1.0) / x),
     **dict.fromkeys(("fsqrt_rn", "dsqrt_rn"), lambda x: x.formula("sqrt")),
     **dict.fromkeys(("ldexp", "scalbn"), _ldexp),
     "frsqrt_rn": lambda x: x.formula("rsqrt"),
-    "saturate": _saturate,
+    "saturate": lambda x: x.op("max_number", 0.0).op("min_number", 1.0),  # in [0, 1]; NaN is 0
     "round": _round,
     "llround": lambda x: _round(x).to("i64"),
     "llrint": lambda x: x.formula("round").to("i64"),
@@ -178,8 +161,8 @@ FUNCTIONS: dict[str, Function] = {
     "rcbrt": lambda x: x.like(1.0) / _cbrt(x),
     "erfcinv": lambda x: -(x * 0.5).formula("special_ndtri") * math.sqrt(0.5),
     "normcdf": lambda x: (x * -math.sqrt(0.5)).formula("erfc") * 0.5,
-    "powi": _powi,
-    "fdim": _fdim,
+    "powi": lambda x, n: x.to("f64").formula("pow_tensor_tensor", n.to("f64")).to(x.element),
+    "fdim": lambda x, y: x.flag("le", y).where(0.0, x - y),
     "remainder": _remainder,
     "ilogb": _ilogb,
     "logb": _logb,

@@ -81,17 +81,12 @@ def _id(tile: Tile | None) -> int:
     return -1 if tile is None else tile.id
 
 
-def _mask(low: Lowering, value: Value | None) -> Tile | None:
-    return None if value is None else low.of(value)
-
-
 @rule("tt.load")
 def _load(low: Lowering, op: Op) -> list[Tile]:
     kind = op.results[0].type
     low.reads_addresses |= kind.element == "ptr"
     places = low.places_of(op.operands[0])
-    mask = _mask(low, op.operands[1] if len(op.operands) > 1 else None)
-    other = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
+    mask, other = (*map(low.of, op.operands[1:]), None, None)[:2]
     # One address for all elements is one element, if the mask and what stands for masked elements are one too.
     one = isinstance(places, Tile) and places.one and all(t is None or t.one for t in (mask, other))
     at = _access(low, op.operands[0], mask, one)
@@ -103,8 +98,9 @@ def _load(low: Lowering, op: Op) -> list[Tile]:
 
 @rule("tt.store")
 def _store(low: Lowering, op: Op) -> list[Tile]:
-    places, value = low.places_of(op.operands[0]), low.of(op.operands[1])
-    mask = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
+    places = low.places_of(op.operands[0])
+    value, *masks = map(low.of, op.operands[1:])
+    mask = masks[0] if masks else None
     # All elements may write the same to one address.
     one = isinstance(places, Tile) and places.one and value.one and (mask is None or mask.one)
     at = _access(low, op.operands[0], mask, one)
@@ -116,13 +112,13 @@ def _store(low: Lowering, op: Op) -> list[Tile]:
 @rule("tt.atomic_rmw")
 def _update(low: Lowering, op: Op) -> list[Tile]:
     low.sequential = True
-    addresses, value = low.full(low.of(op.operands[0])), low.of(op.operands[1])
-    mask = _mask(low, op.operands[2] if len(op.operands) > 2 else None)
+    addresses, value, *masks = map(low.of, op.operands)
+    addresses = low.full(addresses)
     out = low.new(op.results[0].type)
     kind = ATOMIC.get(op.attributes["words"][0])
     if kind is None:
         raise op.fail(f"the update `{op.attributes['words'][0]}`")
-    low.emit(Atomic(out.id, addresses.id, value.id, _id(mask), kind, low.line(op)))
+    low.emit(Atomic(out.id, addresses.id, value.id, _id(masks[0] if masks else None), kind, low.line(op)))
     return [out]
 
 
@@ -135,6 +131,4 @@ def _swap(low: Lowering, op: Op) -> list[Tile]:
     return [out]
 
 
-@rule("gpu.barrier", "ttg.barrier", "ttg.local_barrier", "llvm.intr.assume")
-def _nothing(low: Lowering, op: Op) -> list[Tile]:
-    return []
+rule("gpu.barrier", "ttg.barrier", "ttg.local_barrier", "llvm.intr.assume")(lambda low, op: [])

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 
 from .. import arithmetic
-from ..ir import WIDTHS, Op, Type
+from ..ir import WIDTHS, Op
 from ..lower import HALF, Lowering, Tile, bits_of, rule
 from ..step_types import Exp, FusedMultiplyAdd
 from ..steps import FLOAT8
+from .expressions import Expr, computes
 
 
 def constant_bits(text: str, element: str) -> int:
@@ -44,31 +45,19 @@ def bits_of_constant(op: Op) -> int:
     return constant_bits(text, op.results[0].type.element)
 
 
-@rule("arith.constant")
-def _constant(low: Lowering, op: Op) -> list[Tile]:
-    return [low.filled(bits_of_constant(op), op.results[0].type)]
+rule("arith.constant")(lambda low, op: [low.filled(bits_of_constant(op), op.results[0].type)])
+rule("ub.poison")(lambda low, op: [low.filled(0, op.results[0].type)])
+computes("arith.cmpi")(lambda op, a, b: a.flag(arithmetic.INTEGER_PREDICATES[op.attributes["words"][0]], b))
 
 
-@rule("ub.poison")
-def _poison(low: Lowering, op: Op) -> list[Tile]:
-    return [low.filled(0, op.results[0].type)]
-
-
-@rule("arith.cmpi")
-def _compare_integers(low: Lowering, op: Op) -> list[Tile]:
-    a, b = map(low.of, op.operands)
-    return [low.binary(arithmetic.INTEGER_PREDICATES[op.attributes["words"][0]], a, b, "i1")]
-
-
-@rule("arith.cmpf")
-def _compare_floats(low: Lowering, op: Op) -> list[Tile]:
-    a, b = (low.widened(low.of(v)) for v in op.operands)
+@computes("arith.cmpf")
+def _compare_floats(op: Op, a: Expr, b: Expr) -> Expr:
     predicate = op.attributes["words"][0]
     if predicate in ("false", "true"):
-        return [low.constant(predicate == "true", op.results[0].type)]
+        return Expr(a.low, a.low.constant(predicate == "true", op.results[0].type))
     kind, inverted = arithmetic.FLOAT_PREDICATES[predicate]
-    found = low.binary(kind, a, b, "i1")
-    return [low.inverted(found) if inverted else found]
+    found = a.widened().flag(kind, b.widened())
+    return ~found if inverted else found
 
 
 @rule("arith.select")
@@ -97,37 +86,25 @@ def _fused_multiply_add(low: Lowering, op: Op) -> list[Tile]:
     return [low.convert(out, element)]
 
 
-@rule("math.absi")
-def _absolute(low: Lowering, op: Op) -> list[Tile]:
-    a = low.of(op.operands[0])
-    return [low.binary("max", a, low.binary("sub", low.constant(0, Type(a.type.element)), a))]
+computes("math.absi")(lambda op, x: x.op("max", -x))
 
 
-@rule("arith.ceildivsi", "arith.floordivsi")
-def _rounded_division(low: Lowering, op: Op) -> list[Tile]:
-    a, b = map(low.of, op.operands)
-    zero, one = (low.constant(n, Type(a.type.element)) for n in (0, 1))
-    quotient, rest = low.binary("div", a, b), low.binary("rem", a, b)
-    signs = low.binary("xor", rest, b)
+@computes("arith.ceildivsi", "arith.floordivsi")
+def _rounded_division(op: Op, a: Expr, b: Expr) -> Expr:
+    quotient, rest = a / b, a.op("rem", b)
     up = op.name == "arith.ceildivsi"
-    same = low.binary("ge" if up else "lt", signs, zero, "i1")
-    uneven = low.binary("and", low.binary("ne", rest, zero, "i1"), same)
-    moved = low.binary("add" if up else "sub", quotient, one)
-    return [low.select(uneven, moved, quotient)]
+    uneven = rest.flag("ne", 0) & (rest ^ b).flag("ge" if up else "lt", 0)
+    return uneven.where(quotient + 1 if up else quotient - 1, quotient)
 
 
-@rule("arith.ceildivui")
-def _unsigned_division_up(low: Lowering, op: Op) -> list[Tile]:
-    a, b = map(low.of, op.operands)
-    zero, one = (low.constant(n, Type(a.type.element)) for n in (0, 1))
-    quotient = low.binary("div_unsigned", a, b)
-    uneven = low.binary("ne", low.binary("rem_unsigned", a, b), zero, "i1")
-    return [low.select(uneven, low.binary("add", quotient, one), quotient)]
+@computes("arith.ceildivui")
+def _unsigned_division_up(op: Op, a: Expr, b: Expr) -> Expr:
+    quotient = a.op("div_unsigned", b)
+    return a.op("rem_unsigned", b).flag("ne", 0).where(quotient + 1, quotient)
 
 
-@rule("tt.clampf")
-def _clamp(low: Lowering, op: Op) -> list[Tile]:
-    element = op.results[0].type.element
-    x, least, most = (low.widened(low.of(v)) for v in op.operands)
+@computes("tt.clampf")
+def _clamp(op: Op, x: Expr, least: Expr, most: Expr) -> Expr:
     suffix = "" if "all" in op.attributes.get("words", ()) else "_number"
-    return [low.convert(low.binary(f"min{suffix}", low.binary(f"max{suffix}", x, least), most), element)]
+    inside = x.widened().op(f"max{suffix}", least.widened()).op(f"min{suffix}", most.widened())
+    return inside.to(op.results[0].type.element)

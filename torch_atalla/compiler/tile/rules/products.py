@@ -8,14 +8,12 @@ from ..ir import Op, Type
 from ..lower import HALF, Lowering, Tile, rule
 from ..step_types import Dot, PutView
 from ..steps import FLOAT8
+from .expressions import Expr
 
 FORMATS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "bf16": "bf16", "fp16": "f16"}  # of scaled operands, and e2m1
 
 
-@rule("tt.dot")
-def _dot(low: Lowering, op: Op) -> list[Tile]:
-    a, b, acc = map(low.of, op.operands)
-    return _product(low, op, a, b, acc)
+rule("tt.dot")(lambda low, op: _product(low, op, *map(low.of, op.operands)))
 
 
 @rule("tt.dot_scaled")
@@ -44,28 +42,19 @@ def _four_bits(low: Lowering, packed: Tile, axis: int) -> Tile:
     sizes = [n * 2 if d == axis else n for d, n in enumerate(dims)]
     out = low.new(Type("i8", tuple(sizes)))
     strides = [step * 2 if d == axis else step for d, step in enumerate(contiguous_strides(sizes))]
-
-    def constant(number: int) -> Tile:
-        return low.constant(number, Type("i8"))
-
     for k in range(2):
-        bits = low.binary("shr_unsigned", packed, constant(4)) if k else packed
-        sign = low.binary("shl", low.binary("and", bits, constant(8)), constant(4))
-        size = low.binary("shl", low.binary("and", bits, constant(7)), constant(2))
-        part = low.binary("or", sign, size)
-        low.emit(PutView(out.id, part.id, k * contiguous_strides(sizes)[axis], dims, strides))
-    small = low.convert(Tile(out.id, Type("f8E4M3FN", out.type.shape)), "f32")
-    return low.binary("mul", small, low.constant(64.0, Type("f32")))
+        bits = Expr(low, packed).op("shr_unsigned", 4) if k else Expr(low, packed)
+        part = ((bits & 8) << 4) | ((bits & 7) << 2)
+        low.emit(PutView(out.id, part.tile.id, k * contiguous_strides(sizes)[axis], dims, strides))
+    return (Expr(low, Tile(out.id, Type("f8E4M3FN", out.type.shape))).to("f32") * 64.0).tile
 
 
 def _scaled(low: Lowering, op: Op, factor: Tile, scale: Tile, side: int) -> Tile:
     """The factor times its scales: [..., m, groups] of the left one, [..., n, groups] of the right one."""
     scale = low.full(scale)
     if scale.type.element == "i8":  # e8m0: an exponent
-        bits = low.unsigned(scale, "i32")
-        unknown = low.binary("eq", bits, low.constant(255, Type("i32")), "i1")
-        power = low.alias(low.binary("shl", bits, low.constant(23, Type("i32"))), Type("f32", bits.type.shape))
-        wide = low.select(unknown, low.constant(float("nan"), Type("f32")), power)
+        bits = Expr(low, scale).unsigned("i32")
+        wide = bits.flag("eq", 255).where(float("nan"), (bits << 23).bits("f32")).tile
     else:
         wide = low.widened(scale)
     dims, groups = factor.type.dims, scale.type.dims[-1]

@@ -79,14 +79,6 @@ def _add(mode: str, a: Expr, b: Expr) -> Expr:
     return _narrowed(mode, total, _sum_error(a, b, total))
 
 
-def _subtract(mode: str, a: Expr, b: Expr) -> Expr:
-    return _add(mode, a, -b)
-
-
-def _multiply(mode: str, a: Expr, b: Expr) -> Expr:
-    return _narrowed(mode, a.to("f64") * b.to("f64"))  # the product of two float32 is a float64
-
-
 def _divide(mode: str, a: Expr, b: Expr) -> Expr:
     a, b = a.to("f64"), b.to("f64")
     quotient = a / b
@@ -112,8 +104,9 @@ def _functions() -> dict[str, Callable[..., Expr]]:
     for mode in ("rz", "rd", "ru"):
         for letter in "fd":
             found[f"{letter}add_{mode}"] = functools.partial(_add, mode)
-            found[f"{letter}sub_{mode}"] = functools.partial(_subtract, mode)
-        found[f"fmul_{mode}"] = functools.partial(_multiply, mode)
+            found[f"{letter}sub_{mode}"] = lambda a, b, mode=mode: _add(mode, a, -b)
+        # The product of two float32 is a float64.
+        found[f"fmul_{mode}"] = lambda a, b, mode=mode: _narrowed(mode, a.to("f64") * b.to("f64"))
         found[f"fdiv_{mode}"] = functools.partial(_divide, mode)
         found[f"frcp_{mode}"] = lambda x, mode=mode: _divide(mode, x.like(1.0), x)
         found[f"fsqrt_{mode}"] = functools.partial(_square_root, mode)

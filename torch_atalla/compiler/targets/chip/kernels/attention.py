@@ -313,13 +313,7 @@ class _Attention(Kernel):
                     x = b.vec("add.vv", x, extra(r))
                 if v.causal and last:
                     x = b.vec("add.vv", x, b.load_row(self.tile(CAUSAL_TILE), ROWS[r], Q_SID, "causal"))
-                greater = b.m()
-                if last and v.cut:
-                    b.emit("mv.stm", greater, X0)
-                    b.emit("mgt.mvv", greater, x, most[r], mask=self.lanes)
-                else:
-                    b.emit("mgt.mvv", greater, x, most[r])
-                b.emit("add.vv", most[r], x, V0, mask=greater)
+                b.emit("add.vv", most[r], x, V0, mask=b.cmp("mgt.mvv", x, most[r], self.lanes if last else None))
                 b.store_row(x, score, ROWS[r], Q_SID, "score", r)
 
         self.weights = keys
@@ -331,7 +325,7 @@ class _Attention(Kernel):
         def exponentials(score: Reg, _: Reg, last: bool) -> None:
             for r in rows:
                 d = b.vec("sub.vv", b.load_row(score, ROWS[r], Q_SID, "score", r), most[r])
-                e = in_lanes(b, self.lanes, "expi.vi", d) if last and v.cut else b.vec("expi.vi", d)
+                e = in_lanes(b, self.lanes if last else None, "expi.vi", d)
                 b.row(sums[r], e, sums[r])
                 b.store_row(e, score, ROWS[r], Q_SID, "score", r)
 
@@ -400,10 +394,9 @@ class _Attention(Kernel):
         return found
 
     def zeros(self, pair: bool) -> Reg:
-        b = self.b
-        out = b.vector(pair)
+        out = self.b.vector(pair)
         for half in out.parts:
-            b.emit("add.vv", half, V0, V0)
+            self.b.emit("add.vv", half, V0, V0)
         return out
 
     def push_keys(self, place: Reg, pair: bool) -> None:
@@ -455,18 +448,14 @@ class _Attention(Kernel):
         place = self.tile(CAUSAL_TILE)
         bits = b.li(-2)
         for row in range(LANES):
-            mask = b.m()
-            b.emit("mv.stm", mask, bits)
-            b.store_row(in_lanes(b, mask, "add.vs", V0, self.k(MASKED)), place, ROWS[row], Q_SID, "causal", row)
+            b.store_row(in_lanes(b, b.mask(bits), "add.vs", V0, self.k(MASKED)), place, ROWS[row], Q_SID, "causal", row)
             if row < LANES - 1:
                 bits = b.s("slli.s", bits, 1)
 
     def emit(self) -> None:
         b, v = self.b, self.v
         self.ones = self.ones_vector()
-        if v.cut:
-            self.lanes = b.m()
-            b.emit("mv.stm", self.lanes, self.p["lanes"])
+        self.lanes = b.mask(self.p["lanes"]) if v.cut else None
         if v.causal:
             self.causal_tile()
         self.heads()

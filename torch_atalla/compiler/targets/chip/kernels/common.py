@@ -166,9 +166,7 @@ def push_tile(b: Builder, vectors: Sequence[Reg]) -> None:
 
 def unit_vectors(b: Builder, count: int = LANES) -> list[Reg]:
     """The first rows of the identity matrix."""
-    mask = b.m()
-    b.emit("mv.stm", mask, ROWS[1])
-    seed = in_lanes(b, mask, "add.vs", V0, b.lf(1.0))
+    seed = in_lanes(b, b.mask(ROWS[1]), "add.vs", V0, b.lf(1.0))
     return [seed] + [b.vec("rsum.vi", seed, 32 | lane) for lane in range(1, count)]
 
 
@@ -190,8 +188,7 @@ def transpose_by_lane(
     rows, cols = size
     columns, lane = [b.vec("add.vv", V0, V0) for _ in range(cols)], b.s("addi.s", ROWS[1], 0)
     with b.walk(rows, (X0, 1)) as (row,):
-        x, mask = b.load_row(source[0], row, *source[1:]), b.m()
-        b.emit("mv.stm", mask, lane)
+        x, mask = b.load_row(source[0], row, *source[1:]), b.mask(lane)
         for number, column in enumerate(columns):
             name, vector = moves[number % len(moves)]
             b.emit(name, column, vector, b.s("vmov.vts", x, number), mask=mask)
@@ -200,8 +197,10 @@ def transpose_by_lane(
         b.store_row(column, target[0], ROWS[number], *target[1:], number)
 
 
-def in_lanes(b: Builder, mask: Reg, name: str, *operands: Reg) -> Reg:
-    """The result of a vector instruction in the lanes of a mask, and 0 in all others."""
+def in_lanes(b: Builder, mask: Reg | None, name: str, *operands: Reg) -> Reg:
+    """The result of a vector instruction in the lanes of a mask, if there is one, and 0 in all others."""
+    if mask is None:
+        return b.vec(name, *operands)
     out = b.vec("add.vv", V0, V0)
     b.emit(name, out, *operands, mask=mask)
     return out

@@ -275,8 +275,7 @@ class _Map(Kernel):
         self.fixed = {i: b.li(BUFFERS * self.span(v) + i * TILE_BYTES) for i in v.still}
         self.lane0 = None
         if COLUMN in v.inputs or ONE in v.inputs:
-            self.lane0 = b.m()
-            b.emit("mv.stm", self.lane0, ROWS[1])
+            self.lane0 = b.mask(ROWS[1])
         if v.depth:
             self.nest(v.depth - 1, {f"s{i}_": self.p[f"p{i}"] for i in operands}, self.sweep)
         else:
@@ -304,8 +303,7 @@ def by_lane(b: Builder, function: str | Callable[[Reg], Reg], x: Reg, lanes: int
         return b.vec("add.vs", V0, one(0))
     out = b.vec("add.vv", V0, V0)
     for lane in range(lanes):
-        mask, bit = b.m(), b.s("slli.s", ROWS[1], lane)
-        b.emit("mv.stm", mask, bit)
+        mask = b.mask(b.s("slli.s", ROWS[1], lane))
         b.emit("add.vs", out, V0, one(lane), mask=mask)
     return out
 

@@ -143,27 +143,28 @@ class _Rows(Kernel):
     def emit_out(self, y: Reg, tile: Callable[[int | None, Reg, Reg], Callable[[int], Reg]]) -> None:
         """Stores all tiles of the result at y. tile(number or None, scratchpad address, row register of the tile) gives
         what makes its rows."""
-        b, p = self.b, self.p
-        dram = b.s("addi.s", y, 0)
+        b = self.b
 
-        def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
+        def one(j: int | None, place: Reg, index: Reg, dram: Reg, part: str) -> None:
             make = tile(j, place, index)
             for row in range(self.v.rows):
                 b.store_row(make(row), place, ROWS[row], OUT_SID, "Y", (j, row))
-            b.tile_store(place, dram, p["y_cut" if last and self.v.cut else "y_meta"], "Y", "Y in DRAM")
-            if not last:
-                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+            b.tile_store(place, dram, self.p[f"y_{part}"], "Y", "Y in DRAM")
 
-        self.sweep(one)
+        self.transfer(y, one)
 
     def load(self, x: Reg) -> None:
-        b, p = self.b, self.p
-        dram = b.s("addi.s", x, 0)
+        self.transfer(x, lambda j, place, index, dram, part: self.b.tile_load(place, dram, self.p[f"x_{part}"], "X"))
+
+    def transfer(self, start: Reg, body: Callable[[int | None, Reg, Reg, Reg, str], None]) -> None:
+        """body(number or None, scratchpad address, row register of this tile, its address in DRAM, "meta" or "cut") for
+        each column tile of the rows that begin at `start`."""
+        dram = self.b.s("addi.s", start, 0)
 
         def one(j: int | None, place: Reg, index: Reg, last: bool) -> None:
-            b.tile_load(place, dram, p["x_cut" if last and self.v.cut else "x_meta"], "X")
+            body(j, place, index, dram, "cut" if last and self.v.cut else "meta")
             if not last:
-                b.emit("addi.s", dram, dram, LANES * ELEMENT)
+                self.b.emit("addi.s", dram, dram, LANES * ELEMENT)
 
         self.sweep(one)
 
@@ -181,10 +182,9 @@ class _Rows(Kernel):
         self.sweep(one)
         return sums
 
-    def cut(self, name: str, *operands: Reg, last: bool) -> Reg:
-        """A vector instruction; 0 in the lanes behind the row's end."""
-        cuts = last and self.v.cut
-        return common.in_lanes(self.b, self.mask, name, *operands) if cuts else self.b.vec(name, *operands)
+    def lanes(self, last: bool) -> Reg | None:
+        """The mask of the lanes before the row's end; None if a tile has no others."""
+        return self.mask if last else None
 
     # -- the kernels --------------------------------------------------------------------------------------------------
     def sum(self, y: Reg) -> None:
@@ -224,11 +224,10 @@ class _Rows(Kernel):
             number = b.s("add.s", b.s("slli.s", index, 16), first)
             for row in range(v.rows):
                 x = self.read(j, place, row)
-                greater = b.s("mv.mts", self.compare("mgt.mvv", x, most[row], last))
-                not_a_number = b.s("mv.mts", self.compare("mneq.mvv", x, x, last))
+                greater = b.s("mv.mts", b.cmp("mgt.mvv", x, most[row], self.lanes(last)))
+                not_a_number = b.s("mv.mts", b.cmp("mneq.mvv", x, x, self.lanes(last)))
                 first_nan = b.s("xor.s", not_a_number, b.s("and.s", not_a_number, seen[row]))
-                better = b.m()
-                b.emit("mv.stm", better, b.s("or.s", greater, first_nan))
+                better = b.mask(b.s("or.s", greater, first_nan))
                 b.emit("or.s", seen[row], seen[row], not_a_number)
                 b.emit("add.vv", most[row], x, V0, mask=better)
                 b.emit("add.vs", tile[row], V0, number, mask=better)
@@ -238,31 +237,16 @@ class _Rows(Kernel):
         for row in range(v.rows):
             greatest = b.s("mv.mts", b.cmp("meq.mvv", most[row], b.vec("rmax.vi", most[row], 64)))
             any_nan = b.s("sub.s", X0, b.s("sltu.s", X0, seen[row]))
-            winners = b.m()
             either = b.s("xor.s", greatest, b.s("and.s", b.s("xor.s", greatest, seen[row]), any_nan))
-            b.emit("mv.stm", winners, either)
+            winners = b.mask(either)
             least = b.vec("rmin.vi", tile[row], 64, mask=winners)
-            here = b.m()
-            b.emit("mv.stm", here, X0)
-            b.emit("meq.mvv", here, tile[row], least, mask=winners)
-            lanes = b.s("mv.mts", here)
+            lanes = b.s("mv.mts", b.cmp("meq.mvv", tile[row], least, winners))
             lowest = b.s("stbf.s", b.s("and.s", lanes, b.s("sub.s", X0, lanes)))
             lane = b.s("addi.s", b.s("andi.s", b.s("srli.s", lowest, 23), 255), -127)
             number = b.s("srli.s", b.s("sub.s", b.s("vmov.vts", least, 0), first), 16)
             b.emit("sw.s", b.s("add.s", b.s("slli.s", number, 5), lane), 0, place, access=(Access("Y in DRAM", True),))
             b.emit("sw.s", X0, 4, place, access=(Access("Y in DRAM", True),))
             b.emit("add.s", place, place, self.p["y_step"])
-
-    def compare(self, name: str, x: Reg, other: Reg, last: bool) -> Reg:
-        """A comparison's mask; 0 in the lanes behind the row's end."""
-        b = self.b
-        mask = b.m()
-        if last and self.v.cut:
-            b.emit("mv.stm", mask, X0)
-            b.emit(name, mask, x, other, mask=self.mask)
-        else:
-            b.emit(name, mask, x, other)
-        return mask
 
     def column(self, values: list[Reg], y: Reg) -> None:
         for row, value in enumerate(values):
@@ -285,9 +269,9 @@ class _Rows(Kernel):
                     b.emit("add.vs", most[row], V0, far)
                     b.emit("add.vv", most[row], x, V0, mask=self.mask)
                 else:
-                    b.emit("add.vv", most[row], x, V0, mask=self.compare("mgt.mvv", x, most[row], last))
+                    b.emit("add.vv", most[row], x, V0, mask=b.cmp("mgt.mvv", x, most[row], self.lanes(last)))
                     if keep_nans:
-                        b.emit("add.vv", most[row], x, V0, mask=self.compare("mneq.mvv", x, x, last))
+                        b.emit("add.vv", most[row], x, V0, mask=b.cmp("mneq.mvv", x, x, self.lanes(last)))
                 fresh[row] = False
 
         self.sweep(largest)
@@ -301,7 +285,8 @@ class _Rows(Kernel):
         most = self.greatest(keep_nans=False)  # a NaN reaches the sum of exponentials
 
         def exponentials(j: int | None, place: Reg, last: bool, row: int) -> Reg:
-            e = self.cut("expi.vi", b.vec("sub.vv", self.read(j, place, row), most[row]), last=last)
+            d = b.vec("sub.vv", self.read(j, place, row), most[row])
+            e = common.in_lanes(b, self.lanes(last), "expi.vi", d)
             self.write(j, place, row, e)
             return e
 
@@ -320,7 +305,7 @@ class _Rows(Kernel):
         def difference(j: int | None, place: Reg, last: bool, row: int) -> Reg:
             if not centred:
                 return self.masked(j, place, last, row)
-            d = self.cut("sub.vs", self.read(j, place, row), means[row], last=last)
+            d = common.in_lanes(b, self.lanes(last), "sub.vs", self.read(j, place, row), means[row])
             if j is not None:
                 self.kept[j, row] = d
             return d
@@ -354,13 +339,11 @@ class _Rows(Kernel):
     def masked(self, j: int | None, place: Reg, last: bool, row: int) -> Reg:
         """x with zeros behind the row's end: cleared once in registers, or by a copy."""
         x = self.read(j, place, row)
-        return self.cut("add.vv", x, V0, last=True) if last and self.v.cut else x
+        return common.in_lanes(self.b, self.mask, "add.vv", x, V0) if last and self.v.cut else x
 
     def emit(self) -> None:
         b, v, p = self.b, self.v, self.p
-        if v.cut:
-            self.mask = b.m()
-            b.emit("mv.stm", self.mask, p["mask"])
+        self.mask = b.mask(p["mask"]) if v.cut else None
         self.weight_base = b.li((SCRATCH_ROWS - 2 * PART_ROWS) * 64)
         self.bias_base = b.li((SCRATCH_ROWS - PART_ROWS) * 64)
         for name, base in [("weight", self.weight_base)] * v.weight + [("bias", self.bias_base)] * v.bias:

@@ -12,7 +12,7 @@ from ..kernels.pointwise import Unsupported
 from .formula import evaluate
 from .memory import kind_of
 from .positions import positions
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 
@@ -25,7 +25,8 @@ def formula(c: Context) -> None:
     for name in row["scalars"]:
         given = c.wrapped(c.parameter(name))
         names[f"has_{name}"] = c.core.bits(int(given is not None), "b")
-        names[name] = c.core.constant(given if given is not None else 0, _scalar_kind(c.compute))
+        kind = "i" if c.compute == "b" else c.compute
+        names[name] = c.core.constant(given if given is not None else 0, kind)
     with c.outputs[0].each(*c.outputs, *c.inputs) as elements:
         outputs, inputs = elements[: len(c.outputs)], elements[len(c.outputs) :]
         for (name, kind), source in zip(row["inputs"], inputs, strict=True):
@@ -38,10 +39,7 @@ def formula(c: Context) -> None:
             out.store(c.core.convert(result, out.kind))
 
 
-def _scalar_kind(compute: str) -> str:
-    return "i" if compute == "b" else compute
-
-
+@routine("copy")
 def copy(c: Context) -> None:
     """Of equal dtypes the bits."""
     (out,), (x, *_) = c.outputs, c.inputs
@@ -54,6 +52,7 @@ def copy(c: Context) -> None:
             target.store(source.load())
 
 
+@routine("cat")
 def cat(c: Context) -> None:
     """The bits of each input into its range of the result."""
     (out,), dim = c.outputs, c.parameter("dim")
@@ -64,6 +63,7 @@ def cat(c: Context) -> None:
         rest = rest.shifted(dim, x.size(dim))
 
 
+@routine("fill")
 def fill(c: Context) -> None:
     (out,), (value, *_) = c.outputs, c.inputs
     stored = c.core.convert(value, out.kind)
@@ -71,11 +71,9 @@ def fill(c: Context) -> None:
         target.store(stored)
 
 
+@routine("arange")
 def arange(c: Context) -> None:
     """start + i step, each element from its number."""
     (out,), (start, step) = c.outputs, c.inputs
     with positions(out) as (index,):
         out[index].store(start + index * step)
-
-
-ROUTINES = {"copy": copy, "cat": cat, "fill": fill, "arange": arange}

@@ -97,15 +97,6 @@ def _hypot(core: Core, a: Value, b: Value) -> Value:
     return core.select(infinite, infinity, core.select(tiny, length * 2.0**-64, length))
 
 
-def _floor_quotient(core: Core, a: Value, b: Value) -> Value:
-    """Of integers: (a - a mod b) / b, where the modulo has the sign of b."""
-    return core.divide(a - core.modulo(a, b), b)
-
-
-def _integer_fmod(core: Core, a: Value, b: Value) -> Value:
-    return a - core.divide(a, b) * b
-
-
 def _lerp(core: Core, start: Value, end: Value, weight: Value) -> Value:
     """From the nearer end, as upstream."""
     difference = end - start
@@ -230,9 +221,9 @@ FLOATING: dict[str, Callable[..., Value]] = {
 INTEGER: dict[str, Callable[..., Value]] = {
     "abs": Core.magnitude,
     "clamp": _clamp,
-    "div_floor": _floor_quotient,
+    "div_floor": lambda core, a, b: core.divide(a - core.modulo(a, b), b),  # the modulo has the sign of b
     "div_trunc": Core.divide,
-    "fmod": _integer_fmod,
+    "fmod": lambda core, a, b: a - core.divide(a, b) * b,
     "heaviside": _heaviside,
     "isnan": lambda core, x: core.bits(0, "b"),
     "maximum": maximum,

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from .images import divisor, windows
 from .memory import Tensor
 from .positions import PADDINGS, positions, within
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 
@@ -22,6 +20,7 @@ def _add(element: Tensor, value: Value) -> None:
     element.store(element.load() + value)
 
 
+@routine("pool.scatter")
 def pool_scatter(c: Context) -> None:
     """Indices count the places of a plane. Where its lines follow one another, an index needs no division."""
     core = c.core
@@ -51,6 +50,8 @@ def pool_scatter(c: Context) -> None:
                 target.store(value)
 
 
+@routine("pool_backward.average", adaptive=False)
+@routine("pool_backward.adaptive_average", adaptive=True)
 def pool_average_backward(c: Context, adaptive: bool) -> None:
     core = c.core
     (grad,), (x,) = c.outputs, c.inputs
@@ -70,6 +71,8 @@ def pool_average_backward(c: Context, adaptive: bool) -> None:
             _add(plane[[begin + number for begin, number in zip(begins, (i, j, k))]], share)
 
 
+@routine("pad_backward.reflect", kind="reflect")
+@routine("pad_backward.replicate", kind="replicate")
 def pad_backward(c: Context, kind: str) -> None:
     (grad,), (x,) = c.outputs, c.inputs
     source = PADDINGS[kind]
@@ -77,11 +80,3 @@ def pad_backward(c: Context, kind: str) -> None:
     with positions(x) as here:
         there = [source(c, grad, dim, index) for dim, index in enumerate(here)]
         _add(grad[there], x[here].load())
-
-
-ROUTINES = {
-    "pool.scatter": pool_scatter,
-    "pool_backward.average": partial(pool_average_backward, adaptive=False),
-    "pool_backward.adaptive_average": partial(pool_average_backward, adaptive=True),
-    **{f"pad_backward.{kind}": partial(pad_backward, kind=kind) for kind in PADDINGS},
-}

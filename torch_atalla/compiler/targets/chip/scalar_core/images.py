@@ -13,7 +13,7 @@ from ..resampling import taps
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import lowest
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 Taps = tuple[list[list[int]], list[list[float]]]  # of places of the result: places of the input, and weights
@@ -121,6 +121,10 @@ def _picked_weight(c: Context, index: Value, table: list[float]) -> Value | None
 
 
 # -- pooling -----------------------------------------------------------------------------------------------------------
+KINDS = ("nearest", "linear", "cubic", "linear_aa", "cubic_aa")
+routine.update({f"resample.{kind}": partial(resample, kind=kind) for kind in KINDS})
+
+
 def windows(c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Value]) -> list[tuple[Value, Value]]:
     """For each dimension of a plane x: the first place of the window at `here` of `pooled`, and its length."""
     core = c.core
@@ -137,6 +141,10 @@ def windows(c: Context, adaptive: bool, x: Tensor, pooled: Tensor, here: list[Va
     return found
 
 
+@routine("pool.max", average=False, adaptive=False)
+@routine("pool.adaptive_max", average=False, adaptive=True)
+@routine("pool.average", average=True, adaptive=False)
+@routine("pool.adaptive_average", average=True, adaptive=True)
 def pool(c: Context, average: bool, adaptive: bool) -> None:
     core = c.core
     out, indices = (*c.outputs, None)[:2]
@@ -189,13 +197,3 @@ def divisor(c: Context, adaptive: bool, x: Tensor, window: list[tuple[Value, Val
         end, limit = first + length, x.size(dim) + int(padding)
         total = total * (core.select(end < limit, end, limit) - first)
     return total
-
-
-_KINDS = ("nearest", "linear", "cubic", "linear_aa", "cubic_aa")
-ROUTINES = {
-    **{f"resample.{kind}": partial(resample, kind=kind) for kind in _KINDS},
-    "pool.max": partial(pool, average=False, adaptive=False),
-    "pool.adaptive_max": partial(pool, average=False, adaptive=True),
-    "pool.average": partial(pool, average=True, adaptive=False),
-    "pool.adaptive_average": partial(pool, average=True, adaptive=True),
-}

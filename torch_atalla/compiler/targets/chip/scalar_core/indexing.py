@@ -9,7 +9,7 @@ from torch_atalla.driver import c_abi
 
 from .formula_functions import maximum, minimum
 from .memory import Tensor
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 
@@ -21,6 +21,7 @@ def checked(c: Context, index: Value, size: Value, wraps: bool) -> Value:
     return place
 
 
+@routine("index_select")
 def index_select(c: Context) -> None:
     (out,), (x, index) = c.outputs, c.inputs
     dim = c.parameter("dim")
@@ -34,6 +35,7 @@ def index_select(c: Context) -> None:
             target.copy(element)
 
 
+@routine("gather")
 def gather(c: Context) -> None:
     (out,), (x, index) = c.outputs, c.inputs
     with out.lines(c.parameter("dim"), out, index, x) as (target, numbers, line):
@@ -41,6 +43,7 @@ def gather(c: Context) -> None:
             result.copy(line[checked(c, number.load(), line.size(0), wraps=False)])
 
 
+@routine("index")
 def index(c: Context) -> None:
     """out [first..., shape..., rest...] = x [first..., indices..., rest...]."""
     (out,), (x, *given) = c.outputs, c.inputs
@@ -81,6 +84,7 @@ def combined(c: Context, target: Tensor, value: Value, combine: str) -> None:
     target.store(result)
 
 
+@routine("index_put")
 def index_put(c: Context) -> None:
     (out,), (source, *given) = c.outputs, c.inputs
     given = [x for x in given if isinstance(x, Tensor)]
@@ -96,6 +100,7 @@ def index_put(c: Context) -> None:
     walk(c, source, out, given, c.parameter("wrap_negative"), move)
 
 
+@routine("scatter")
 def scatter(c: Context) -> None:
     """In row-major order: the last of equal places stays."""
     (out,), (source, index) = c.outputs, c.inputs
@@ -106,6 +111,7 @@ def scatter(c: Context) -> None:
         combined(c, out.moved_to(line.start).shifted(dim, position), given, combine)
 
 
+@routine("embedding_bag")
 def embedding_bag(c: Context) -> None:
     """Sums, means or maxima of rows, bag by bag."""
     core = c.core
@@ -153,6 +159,7 @@ def embedding_bag(c: Context) -> None:
         bag.set(bag + 1)
 
 
+@routine("repeat_interleave")
 def repeat_interleave(c: Context) -> None:
     (out,), (ends,) = c.outputs, c.inputs
     number, group = c.core.variable(0), c.core.variable(0)
@@ -162,9 +169,3 @@ def repeat_interleave(c: Context) -> None:
             out[number].store(group)
             number.set(number + 1)
         group.set(group + 1)
-
-
-ROUTINES = {
-    "index_select": index_select, "gather": gather, "index": index, "index_put": index_put, "scatter": scatter,
-    "embedding_bag": embedding_bag, "repeat_interleave": repeat_interleave,
-}  # fmt: skip

@@ -3,33 +3,33 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch_atalla.driver import c_abi
 
 from . import functions as f
 from .formula_functions import maximum
 from .positions import within
 from .reductions import NEGATIVE_INFINITY, mean_and_squares
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 
+@routine("softmax")
+@routine("log_softmax", logarithm=True)
 def softmax(c: Context, logarithm: bool = False) -> None:
     core = c.core
     (out,), (x,) = c.outputs, c.inputs
     with x.lines(c.parameter("dim"), out, x) as (target, line):
-        most, total = core.variable(core.bits(NEGATIVE_INFINITY, "f")), core.variable(0.0, "f")
-        with line.each() as (element,):
-            most.set(maximum(core, most, c.read(element, "f")))
-        with line.each() as (element,):
-            total.set(total + f.exp(core, c.read(element, "f") - most))
+        low = core.bits(NEGATIVE_INFINITY, "f")
+        most = core.fold(line.each(), low, lambda most, element: maximum(core, most, c.read(element, "f")))
+        total = core.fold(line.each(), 0.0, lambda total, x: total + f.exp(core, c.read(x, "f") - most), "f")
         factor = f.log_e(core, total) if logarithm else 1.0 / total
         with line.each(target, line) as (result, element):
             difference = c.read(element, "f") - most
             result.store(difference - factor if logarithm else f.exp(core, difference) * factor)
 
 
+@routine("layer_norm", centred=True)
+@routine("rms_norm", centred=False)
 def row_norm(c: Context, centred: bool) -> None:
     """layer_norm (centred) and rms_norm of [m, n]."""
     core = c.core
@@ -49,6 +49,7 @@ def row_norm(c: Context, centred: bool) -> None:
             target.store(value if shift is None else value + shift.load())
 
 
+@routine("channel_norm.statistics")
 def channel_statistics(c: Context) -> None:
     core = c.core
     x = c.inputs[0].permuted([1, 0, 2])
@@ -68,6 +69,7 @@ def channel_statistics(c: Context) -> None:
                 tensor.store(value * momentum + tensor.load() * (1 - momentum))
 
 
+@routine("channel_norm.apply")
 def channel_apply(c: Context) -> None:
     core, out = c.core, c.outputs[0]
     operands = (*c.inputs, None, None)[:5]
@@ -91,6 +93,7 @@ def _target(c: Context, raw: Value, classes: Value) -> tuple[Value, Value]:
     return c.core.select(counts, raw, 0), counts
 
 
+@routine("nll_loss")
 def nll_loss(c: Context) -> None:
     core = c.core
     loss, total_weight = c.outputs
@@ -113,6 +116,7 @@ def nll_loss(c: Context) -> None:
     total_weight.store(shares)
 
 
+@routine("nll_loss_backward")
 def nll_loss_backward(c: Context) -> None:
     """Only the places of the targets are written."""
     core = c.core
@@ -127,11 +131,3 @@ def nll_loss_backward(c: Context) -> None:
             value = value / total_weight.load()
         with core.when(counts):
             line[label].store(value)
-
-
-ROUTINES = {
-    "softmax": softmax, "log_softmax": partial(softmax, logarithm=True),
-    "layer_norm": partial(row_norm, centred=True), "rms_norm": partial(row_norm, centred=False),
-    "channel_norm.statistics": channel_statistics, "channel_norm.apply": channel_apply, "nll_loss": nll_loss,
-    "nll_loss_backward": nll_loss_backward,
-}  # fmt: skip

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import log
 
 from . import functions as f
 from .formula_functions import maximum
-from .routine import Context
+from .routine import Context, routine
 from .values import Core, Value
 
 State = Value | None
@@ -26,27 +25,6 @@ def _single(c: Context, number: int, absent: float) -> Value:
 def _raised(core: Core, base: float, step: Value) -> Value:
     """1 - base^step, without cancellation."""
     return -f.expm1(core, step * log(base)) if base > 0 else core.constant(1.0, "f")
-
-
-def optimizer(c: Context, rule: Callable[[Context, Value], Rule]) -> None:
-    """One step in place; nothing where an infinity was found."""
-    core = c.core
-    rate, scale = _single(c, 1, float(c.parameter("learning_rate"))), c.inputs[2]
-    found = _single(c, 3, 0.0)
-    with core.when(~core.nonzero(found)):
-        factor = None if scale is None else 1.0 / _single(c, 2, 1.0)
-        step = rule(c, rate)
-        with c.outputs[0].each(*c.outputs) as (parameter, gradient, *states):
-            old, slope = parameter.load(), gradient.load()
-            if factor is not None:
-                slope = slope * factor
-                gradient.store(slope)
-            slope = -slope if c.parameter("maximize") else slope
-            new, kept = step(old, slope, [None if x is None else x.load() for x in states])
-            parameter.store(new)
-            for state, value in zip(states, kept):
-                if state is not None and value is not None:
-                    state.store(value)
 
 
 def _decayed(c: Context, value: Value, slope: Value) -> Value:
@@ -104,7 +82,25 @@ def _adagrad(c: Context, rate: Value) -> Rule:
     return step
 
 
-ROUTINES = {
-    f"optimizer.{name}": partial(optimizer, rule=rule)
-    for name, rule in (("adam", _adam), ("sgd", _sgd), ("adagrad", _adagrad))
-}
+@routine("optimizer.adam", rule=_adam)
+@routine("optimizer.sgd", rule=_sgd)
+@routine("optimizer.adagrad", rule=_adagrad)
+def optimizer(c: Context, rule: Callable[[Context, Value], Rule]) -> None:
+    """One step in place; nothing where an infinity was found."""
+    core = c.core
+    rate, scale = _single(c, 1, float(c.parameter("learning_rate"))), c.inputs[2]
+    found = _single(c, 3, 0.0)
+    with core.when(~core.nonzero(found)):
+        factor = None if scale is None else 1.0 / _single(c, 2, 1.0)
+        step = rule(c, rate)
+        with c.outputs[0].each(*c.outputs) as (parameter, gradient, *states):
+            old, slope = parameter.load(), gradient.load()
+            if factor is not None:
+                slope = slope * factor
+                gradient.store(slope)
+            slope = -slope if c.parameter("maximize") else slope
+            new, kept = step(old, slope, [None if x is None else x.load() for x in states])
+            parameter.store(new)
+            for state, value in zip(states, kept):
+                if state is not None and value is not None:
+                    state.store(value)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ..kernels.pointwise import Unsupported
 from .memory import Tensor
-from .routine import Context
+from .routine import Context, routine
 from .values import SIGN, Value
 
 
@@ -81,6 +81,7 @@ class _Order:
             out.set(out + order.stride(0))
 
 
+@routine("sort")
 def sort(c: Context) -> None:
     """values and the input may be one only if there are no values to write."""
     if c.outputs[0] is not None and {o.buffer for o in c.launch.reads()} & {o.buffer for o in c.launch.writes()}:
@@ -90,14 +91,6 @@ def sort(c: Context) -> None:
         position = order.sort(line)
         with c.core.range(line.size(0)) as rank:
             write(position(rank), rank)
-
-
-def top(c: Context) -> None:
-    _ranks(c, 0, c.parameter("k"), c.parameter("largest"))
-
-
-def kth_value(c: Context) -> None:
-    _ranks(c, c.parameter("k") - 1, 1, False)
 
 
 @contextmanager
@@ -129,6 +122,10 @@ def _ranks(c: Context, first: int, count: int, descending: bool) -> None:
             write(position(rank + first), rank)
 
 
+routine("topk")(lambda c: _ranks(c, 0, c.parameter("k"), c.parameter("largest")))
+routine("kthvalue")(lambda c: _ranks(c, c.parameter("k") - 1, 1, False))
+
+
 def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> None:
     core = c.core
     with _selection(c) as (line, write):
@@ -149,6 +146,7 @@ def _ranks_by_passes(c: Context, first: int, count: int, descending: bool) -> No
                 write(best, rank - first)
 
 
+@routine("median")
 def median(c: Context) -> None:
     """The element at the middle of the stable order, of those that are no NaN; but the first NaN, if they count."""
     core = c.core
@@ -166,6 +164,7 @@ def median(c: Context) -> None:
         write(order.sort(line)(core.select(rank < 0, 0, rank)), 0)  # below 0: all are NaN
 
 
+@routine("mode")
 def mode(c: Context) -> None:
     """The smallest of the most frequent values, and its last position. A NaN equals nothing."""
     core = c.core
@@ -188,6 +187,7 @@ def mode(c: Context) -> None:
         write(best, 0)
 
 
+@routine("searchsorted")
 def searchsorted(c: Context) -> None:
     """By bisection."""
     core = c.core
@@ -209,17 +209,18 @@ def searchsorted(c: Context) -> None:
             target.store(low)
 
 
+@routine("isin")
 def isin(c: Context) -> None:
     core = c.core
     (out,), (elements, members) = c.outputs, c.inputs
     with out.each(out, elements) as (target, element):
-        value, found = element.load(), core.variable(0)
-        with members.each() as (member,):
-            found.set(found | core.convert(value.equals(member.load()), "i"))
+        value = element.load()
+        found = core.fold(members.each(), 0, lambda found, x: found | core.convert(value.equals(x.load()), "i"))
         result = found.as_kind("b")
         target.store(~result if c.parameter("invert") else result)
 
 
+@routine("histogram")
 def histogram(c: Context) -> None:
     """Of one dimension, by looking at each pair of edges; the last bin holds its upper edge."""
     core = c.core
@@ -237,9 +238,3 @@ def histogram(c: Context) -> None:
             total.set(total + core.select(inside, share, 0.0))
         target.store(total)
         count.set(count - 1)
-
-
-ROUTINES = {
-    "topk": top, "kthvalue": kth_value, "sort": sort, "median": median, "mode": mode,
-    "searchsorted": searchsorted, "isin": isin, "histogram": histogram,
-}  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from .memory import Tensor
-from .routine import Context
+from .routine import Context, routine
 from .values import Core, Value
 
 
@@ -15,10 +15,8 @@ from .values import Core, Value
 def positions(x: Tensor, dims: Sequence[int] | None = None) -> Iterator[list[Value]]:
     """Passes over all places of a tensor (or of some of its dimensions), with their coordinates."""
     with ExitStack() as stack:
-        found = []
-        for dim in range(x.rank) if dims is None else dims:
-            # A register of its own: the loop's index is read again in inner loops.
-            found.append(stack.enter_context(x.core.range(x.size(dim))))
+        # A register of its own: the loop's index is read again in inner loops.
+        found = [stack.enter_context(x.core.range(x.size(dim))) for dim in (range(x.rank) if dims is None else dims)]
         yield found
 
 
@@ -57,12 +55,18 @@ def _replicate(c: Context, x: Tensor, dim: int, index: Value) -> Value:
     return clamped(c.core, index - _nth(c.parameter("front"), dim), x.size(dim))
 
 
+PADDINGS = {"reflect": _reflect, "replicate": _replicate}
+routine.update({"flip": taken_from(_flip), "roll": taken_from(_roll)})
+routine.update({f"pad.{kind}": taken_from(place) for kind, place in PADDINGS.items()})
+
+
 def clamped(core: Core, index: Value, size: Value) -> Value:
     """To 0 ... size - 1."""
     index = core.select(index < 0, 0, index)
     return core.select(index < size, index, size - 1)
 
 
+@routine("triangle")
 def triangle(c: Context) -> None:
     (out,), (x,) = c.outputs, c.inputs
     diagonal, upper = c.parameter("diagonal"), c.parameter("kept") == "upper"
@@ -85,6 +89,7 @@ def _window(c: Context, k: Value, o: Value, d: int) -> Value:
     return o * stride - padding + k * dilation
 
 
+@routine("im2col")
 def im2col(c: Context) -> None:
     (out,), (x,) = c.outputs, c.inputs
     with positions(out) as (n, channel, kh, kw, oh, ow):
@@ -98,6 +103,7 @@ def within(core: Core, index: Value, size: Value) -> Value:
     return core.new("sltu.s", "b", index, size)
 
 
+@routine("col2im")
 def col2im(c: Context) -> None:
     (out,), (x,) = c.outputs, c.inputs
     core = c.core
@@ -111,16 +117,10 @@ def col2im(c: Context) -> None:
         out[n, channel, h, w].store(total)
 
 
+@routine("cross")
 def cross(c: Context) -> None:
     (out,), (a, b) = c.outputs, c.inputs
     with out.lines(c.parameter("dim"), out, a, b) as (target, p, q):
         x, y = ([line[i].load() for i in range(3)] for line in (p, q))
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
             target[i].store(x[j] * y[k] - x[k] * y[j])
-
-
-PADDINGS = {"reflect": _reflect, "replicate": _replicate}
-ROUTINES = {
-    "flip": taken_from(_flip), "roll": taken_from(_roll), "triangle": triangle, "im2col": im2col, "col2im": col2im,
-    "cross": cross, **{f"pad.{name}": taken_from(place) for name, place in PADDINGS.items()},
-}  # fmt: skip

@@ -15,7 +15,7 @@ from .formula_functions import maximum
 from .memory import Tensor
 from .positions import positions, within
 from .reductions import NEGATIVE_INFINITY
-from .routine import Context
+from .routine import Context, routine
 from .values import Value
 
 
@@ -40,6 +40,7 @@ def dot(c: Context, left: Tensor, right: Tensor) -> Value:
     return total
 
 
+@routine("gemm")
 def product(c: Context) -> None:
     (out,), (a, w, bias) = c.outputs, (*c.inputs, None)[:3]
     alpha, beta = c.parameter("alpha"), c.parameter("beta")
@@ -53,6 +54,7 @@ def product(c: Context) -> None:
         target.store(activate(c, total, c.parameter("activation")))
 
 
+@routine("gemm_grouped")
 def grouped_product(c: Context) -> None:
     """Rows, columns or k in groups, whose ends are data."""
     core = c.core
@@ -85,6 +87,7 @@ def grouped_product(c: Context) -> None:
             out[begin + i, j].store(zero)
 
 
+@routine("convolution")
 def convolution(c: Context) -> None:
     """One to three spatial dimensions, any groups, strides, padding and dilation."""
     core = c.core
@@ -112,6 +115,7 @@ def convolution(c: Context) -> None:
         out[image, channel, *here].store(total)
 
 
+@routine("attention")
 def attention(c: Context) -> None:
     """Three passes over the keys of a query: the largest score, the sum of exponentials, and the values."""
     core = c.core
@@ -132,14 +136,10 @@ def attention(c: Context) -> None:
                 value = core.select(given, value, low) if mask.kind == "b" else value + given
             return core.select(number > row, low, value) if causal else value
 
-        most = core.variable(low)
-        with core.range(k.size(2)) as number:
-            most.set(maximum(core, most, score(number)))
+        most = core.fold(core.range(k.size(2)), low, lambda most, number: maximum(core, most, score(number)))
         empty = most.equals(low)
         base = core.select(empty, 0.0, most)
-        total = core.variable(0.0, "f")
-        with core.range(k.size(2)) as number:
-            total.set(total + f.exp(core, score(number) - base))
+        total = core.fold(core.range(k.size(2)), 0.0, lambda total, n: total + f.exp(core, score(n) - base), "f")
         factor = core.select(empty, 0.0, 1.0 / total)
         with core.range(v.size(3)) as column:
             result = core.variable(0.0, "f")
@@ -170,6 +170,7 @@ def _distance(c: Context, x: Tensor, y: Tensor) -> Value:
     return f.square_root(core, total) if p == 2 else f.power(core, total, core.constant(1 / p, "f"))
 
 
+@routine("cdist")
 def distances(c: Context) -> None:
     """cdist."""
     (out,), (x, y) = c.outputs, c.inputs
@@ -177,6 +178,7 @@ def distances(c: Context) -> None:
         target.store(_distance(c, a, b))
 
 
+@routine("pdist")
 def pair_distances(c: Context) -> None:
     """pdist: of the pairs i < j of rows."""
     core = c.core
@@ -185,9 +187,3 @@ def pair_distances(c: Context) -> None:
     with positions(x, [0]) as (i,), core.range(x.size(0) - 1 - i) as k:
         out.moved_to(target).store(_distance(c, x[i], x[i + 1 + k]))
         target.set(target + out.stride(0))
-
-
-ROUTINES = {
-    "gemm": product, "gemm_grouped": grouped_product, "convolution": convolution, "attention": attention,
-    "cdist": distances, "pdist": pair_distances,
-}  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 from . import functions as f
 from .formula_functions import maximum, minimum
 from .memory import Operand, Tensor
-from .routine import Body, Context
+from .routine import Body, Context, routine
 from .values import INFINITY, SIGN, Core, Number, Value
 
 NEGATIVE_INFINITY = INFINITY | SIGN
@@ -45,9 +45,8 @@ def fold(
         finished = finish(c)
         with over_kept(c, x, c.outputs[0], x) as (out, line):
             first = start(core, c.compute) if callable(start) else _number(c, start, kind or c.compute)
-            total = core.variable(first)
-            with line.each() as (element,):
-                total.set(step(core, total, c.read(element, x.kind if kind else "")))
+            read = x.kind if kind else ""
+            total = core.fold(line.each(), first, lambda total, element: step(core, total, c.read(element, read)))
             out.store(finished(total))
 
     return body
@@ -72,36 +71,37 @@ def _or_zero(core: Core, x: Value) -> Value:
     return core.select(core.is_nan(x), 0.0, x) if x.kind == "f" else x
 
 
-FOLDS = {
-    "sum": fold(0, lambda core, a, x: a + x),
-    "nansum": fold(0, lambda core, a, x: a + _or_zero(core, x)),
-    "mean": fold(0.0, lambda core, a, x: a + x, _mean),
-    "prod": fold(1, lambda core, a, x: a * x),
-    "amax": fold(lowest, maximum),
-    "amin": fold(highest, minimum),
-    "any": fold(False, lambda core, a, x: a | core.nonzero(x), kind="b"),
-    "all": fold(True, lambda core, a, x: a & core.nonzero(x), kind="b"),
-    "count_nonzero": fold(0, lambda core, a, x: a + core.nonzero(x), kind="l"),
-    "norm1": fold(0.0, lambda core, a, x: a + core.magnitude(x)),
-    "norm2": fold(0.0, lambda core, a, x: a + x * x, lambda c: partial(f.square_root, c.core)),
-    "norm_inf": fold(0.0, lambda core, a, x: maximum(core, a, core.magnitude(x))),
-}
+routine.update(
+    {
+        "reduce.sum": fold(0, lambda core, a, x: a + x),
+        "reduce.nansum": fold(0, lambda core, a, x: a + _or_zero(core, x)),
+        "reduce.mean": fold(0.0, lambda core, a, x: a + x, _mean),
+        "reduce.prod": fold(1, lambda core, a, x: a * x),
+        "reduce.amax": fold(lowest, maximum),
+        "reduce.amin": fold(highest, minimum),
+        "reduce.any": fold(False, lambda core, a, x: a | core.nonzero(x), kind="b"),
+        "reduce.all": fold(True, lambda core, a, x: a & core.nonzero(x), kind="b"),
+        "reduce.count_nonzero": fold(0, lambda core, a, x: a + core.nonzero(x), kind="l"),
+        "reduce.norm1": fold(0.0, lambda core, a, x: a + core.magnitude(x)),
+        "reduce.norm2": fold(0.0, lambda core, a, x: a + x * x, lambda c: partial(f.square_root, c.core)),
+        "reduce.norm_inf": fold(0.0, lambda core, a, x: maximum(core, a, core.magnitude(x))),
+    }
+)
 
 
+@routine("reduce.logsumexp")
 def logsumexp(c: Context) -> None:
     core, x = c.core, c.inputs[0]
     with over_kept(c, x, c.outputs[0], x) as (out, line):
-        most = core.variable(lowest(core, "f"))
-        with line.each() as (element,):
-            most.set(maximum(core, most, c.read(element)))
+        most = core.fold(line.each(), lowest(core, "f"), lambda most, element: maximum(core, most, c.read(element)))
         finite = core.magnitude(most) < core.bits(INFINITY, "f")
         base = core.select(finite | core.is_nan(most), most, 0.0)
-        sums = core.variable(0.0, "f")
-        with line.each() as (element,):
-            sums.set(sums + f.exp(core, c.read(element) - base))
+        sums = core.fold(line.each(), 0.0, lambda sums, element: sums + f.exp(core, c.read(element) - base), "f")
         out.store(base + f.log_e(core, sums))
 
 
+@routine("reduce.var", "reduce.var_mean")
+@routine("reduce.std", root=True)
 def moments(c: Context, root: bool = False) -> None:
     """var, std and var_mean, in two passes."""
     core, x = c.core, c.inputs[0]
@@ -119,17 +119,17 @@ def moments(c: Context, root: bool = False) -> None:
 def mean_and_squares(c: Context, x: Tensor, n: Value) -> tuple[Value, Value]:
     """The mean, and the sum of squared differences from it."""
     core = c.core
-    total = core.variable(0.0, "f")
-    with x.each() as (element,):
-        total.set(total + c.read(element, "f"))
-    center = total / n
-    squares = core.variable(0.0, "f")
-    with x.each() as (element,):
+    center = core.fold(x.each(), 0.0, lambda total, element: total + c.read(element, "f"), "f") / n
+
+    def add(squares: Value, element: Tensor) -> Value:
         difference = c.read(element, "f") - center
-        squares.set(squares + difference * difference)
-    return center, squares
+        return squares + difference * difference
+
+    return center, core.fold(x.each(), 0.0, add, "f")
 
 
+@routine("reduce.argmax", "reduce.max_dim", largest=True)
+@routine("reduce.argmin", "reduce.min_dim", largest=False)
 def extreme(c: Context, largest: bool) -> None:
     """argmax, argmin, max_dim and min_dim: the first one, and a NaN before all."""
     core, x = c.core, c.inputs[0]
@@ -169,6 +169,17 @@ def _log_sum(core: Core, a: Value, x: Value) -> Value:
     return core.select(core.magnitude(larger).equals(core.bits(INFINITY, "f")), larger, total)
 
 
+routine.update(
+    {
+        "cumsum": scan(0, lambda core, a, x: a + x),
+        "cumprod": scan(1, lambda core, a, x: a * x),
+        "logcumsumexp": scan(-inf, _log_sum),
+    }
+)
+
+
+@routine("cummax", largest=True)
+@routine("cummin", largest=False)
 def running_extreme(c: Context, largest: bool) -> None:
     """cummax and cummin: the last of equal ones, and a NaN stays."""
     core, x = c.core, c.inputs[0]
@@ -185,15 +196,3 @@ def running_extreme(c: Context, largest: bool) -> None:
             values.store(best)
             indices.store(place_of)
             number.set(number + 1)
-
-
-ROUTINES = {
-    **{f"reduce.{name}": body for name, body in FOLDS.items()},
-    "reduce.logsumexp": logsumexp, "reduce.var": moments, "reduce.std": partial(moments, root=True),
-    "reduce.var_mean": moments,
-    **{f"reduce.{name}": partial(extreme, largest=name in ("argmax", "max_dim"))
-       for name in ("argmax", "argmin", "max_dim", "min_dim")},
-    "cummax": partial(running_extreme, largest=True), "cummin": partial(running_extreme, largest=False),
-    "cumsum": scan(0, lambda core, a, x: a + x), "cumprod": scan(1, lambda core, a, x: a * x),
-    "logcumsumexp": scan(-inf, _log_sum),
-}  # fmt: skip

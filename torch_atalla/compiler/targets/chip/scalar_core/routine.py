@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ....program.ir import AnyOperand, Immediate, Launch, Operand
+from ....program.rules import Rules
 from ..image import Address
 from ..kernels.pointwise import Layout, Unsupported, collapse
 from ..network import element_bytes
@@ -73,6 +74,7 @@ class Context:
 
 
 Body = Callable[[Context], None]
+routine = Rules()  # bodies by kernel
 
 
 def emit(s: Selection, launch: Launch, body: Body) -> None:

@@ -9,7 +9,7 @@ from ..resampling import cubic
 from . import functions as f
 from .memory import Tensor
 from .positions import positions
-from .routine import Context
+from .routine import Context, routine
 from .values import Core, Value
 
 
@@ -66,6 +66,7 @@ def _taps(core: Core, axis: Axis, mode: str, x: Value) -> list[tuple[Value, Valu
     return [(first, 1.0 - second_weight), (first + 1.0, second_weight)]
 
 
+@routine("grid_sample")
 def grid_sample(c: Context) -> None:
     core = c.core
     (out,), (image, grid) = c.outputs, c.inputs
@@ -98,6 +99,3 @@ def _add_tap(
     with core.when(inside):
         value = place.load()
         total.set(total + (value if weight is None else value * weight))
-
-
-ROUTINES = {"grid_sample": grid_sample}

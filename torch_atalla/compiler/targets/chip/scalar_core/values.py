@@ -8,7 +8,8 @@ or 1. The core has 32 bits, so an "l" that leaves them is a fault and never a wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from torch_atalla.driver import c_abi
 
@@ -21,6 +22,14 @@ INFINITY = 0x7F800000
 SIGN = 0x80000000
 
 
+def _operator(name: str, reflected: bool = False) -> Callable[[Value, Value | Number], Value]:
+    return lambda x, other: x.core.arithmetic(name, other, x) if reflected else x.core.arithmetic(name, x, other)
+
+
+def _bit_operator(name: str) -> Callable[[Value, Value], Value]:
+    return lambda x, other: x.bitwise(name, x.core.same(x, other)[1])
+
+
 class Value:
     """Operands of an operator become one kind: the later of b, i, l, f."""
 
@@ -30,31 +39,10 @@ class Value:
         self.core, self.reg, self.kind = core, reg, kind
 
     # -- arithmetic ----------------------------------------------------------------------------------------------------
-    def __add__(self, other: Value | Number) -> Value:
-        return self.core.arithmetic("add", self, other)
-
-    def __radd__(self, other: Number) -> Value:
-        return self.core.arithmetic("add", other, self)
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return self.core.arithmetic("sub", self, other)
-
-    def __rsub__(self, other: Number) -> Value:
-        return self.core.arithmetic("sub", other, self)
-
-    def __mul__(self, other: Value | Number) -> Value:
-        return self.core.arithmetic("mul", self, other)
-
-    def __rmul__(self, other: Number) -> Value:
-        return self.core.arithmetic("mul", other, self)
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        a, b = self.core.same(self, other)
-        return self.core.divide(a, b)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        a, b = self.core.same(other, self)
-        return self.core.divide(a, b)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", reflected=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", reflected=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", reflected=True)
 
     def __neg__(self) -> Value:
         if self.kind == "f":
@@ -91,14 +79,7 @@ class Value:
             return self.core.wrap(self.core.b.s("xori.s", self.reg, 1), "b")
         return self.core.wrap(self.core.b.s("xori.s", self.reg, -1), self.kind)
 
-    def __and__(self, other: Value) -> Value:
-        return self.bitwise("and.s", self.core.same(self, other)[1])
-
-    def __or__(self, other: Value) -> Value:
-        return self.bitwise("or.s", self.core.same(self, other)[1])
-
-    def __xor__(self, other: Value) -> Value:
-        return self.bitwise("xor.s", self.core.same(self, other)[1])
+    __and__, __or__, __xor__ = _bit_operator("and.s"), _bit_operator("or.s"), _bit_operator("xor.s")
 
     def bitwise(self, name: str, other: Value) -> Value:
         return self.core.wrap(self.core.b.s(name, self.reg, other.reg), max(self.kind, other.kind, key="bilf".index))
@@ -202,6 +183,8 @@ class Core:
     # -- arithmetic ----------------------------------------------------------------------------------------------------
     def arithmetic(self, name: str, a: Value | Number, b: Value | Number) -> Value:
         x, y = self.same(a, b)
+        if name == "div":
+            return self.divide(x, y)
         if x.kind == "f":
             return self._flushed(self.new(f"{name}.bf", "f", x, y))
         kind = "i" if x.kind == "b" else x.kind
@@ -267,6 +250,13 @@ class Core:
         """0 <= index < count."""
         with self.b.loop(self.value(count).reg, skip_empty=True) as index:
             yield self.wrap(self.b.s("subi.s", index, 1), "i")
+
+    def fold(self, loop: AbstractContextManager[Any], start: Value | Number, step: Callable, kind: str = "") -> Value:
+        """step(...step(step(start, x0), x1)...) of what the passes of a loop give. kind: of the total."""
+        total = self.variable(start, kind)
+        with loop as found:
+            total.set(step(total, *(found if isinstance(found, list) else [found])))
+        return total
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:

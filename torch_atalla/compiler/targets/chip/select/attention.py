@@ -12,15 +12,17 @@ from ....program.layouts import same_layout
 from ..image import Address
 from ..kernels import attention as heads
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection
+from ..selection import Selection, selects
 from .matrix import dense
 
 
+@selects("attention")
 def attention(s: Selection, launch: Launch) -> None:
     out, logsumexp = (*launch.outputs, None)[:2]
     q, k, v, mask = (*launch.inputs, None)[:4]
     assert out is not None and isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
-    if logsumexp is not None and not _is_contiguous(logsumexp):
+    x = logsumexp
+    if x is not None and not same_layout(x.sizes, x.strides, contiguous_strides(x.sizes)):
         raise Unsupported("logarithms of attention's sums that are not contiguous")
     if any(o.dtype is not torch.bfloat16 for o in (out, q, k, v)):
         raise Unsupported("dtypes; expected bfloat16")
@@ -54,10 +56,6 @@ def attention(s: Selection, launch: Launch) -> None:
     s.calls(heads.build, planned, places)
 
 
-def _is_contiguous(x: Operand) -> bool:
-    return same_layout(x.sizes, x.strides, contiguous_strides(x.sizes))
-
-
 def _spread_rows(s: Selection, mask: Operand) -> Operand:
     """Copy the mask so that its rows are contiguous. Other dimensions that broadcast keep their stride of 0."""
     sizes = tuple(
@@ -66,6 +64,3 @@ def _spread_rows(s: Selection, mask: Operand) -> Operand:
     copied = dense(s, replace(mask, sizes=sizes))
     strides = tuple(0 if size == 1 else stride for size, stride in zip(sizes, copied.strides))
     return replace(copied, sizes=mask.sizes, strides=strides)
-
-
-SELECTORS = {"attention": attention}

@@ -16,7 +16,7 @@ from ..image import Address
 from ..kernels import gemm, gemm_plan
 from ..kernels.pointwise import Unsupported
 from ..kernels.tiling import tiles
-from ..selection import Selection
+from ..selection import Selection, selects
 from . import data, layers, weight_gradient, weights
 from .image import dense_pixels, distances, emit_planes, four, in_pixel_order, padded, windows_over
 from .matrix import bias_address, dense, emit_additions
@@ -209,6 +209,7 @@ class _Convolution:
         return bias_address(self.s, replace(behind(self.bias, first), sizes=(count,), strides=(1,)), count)
 
 
+@selects("convolution")
 def convolution(s: Selection, launch: Launch) -> None:
     if not layers.applies(launch):
         _Convolution(s, launch).emit()
@@ -218,6 +219,3 @@ def convolution(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     if out is not None and result is not out:
         data.emit_copy(s, out, result)
-
-
-SELECTORS = {"convolution": convolution}

@@ -16,13 +16,14 @@ from ..network import element_bytes
 from ..ports import RawOperand
 from ..scalar_core import elementwise
 from ..scalar_core.routine import emit
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import pointwise
 from .moves import MOST_FLIPPED, behind, emit_move, part, permuted
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)  # all have 32 or 64 bits in the program
 
 
+@selects("copy")
 def copy(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     if isinstance(x, RawOperand) or isinstance(out, RawOperand):
@@ -73,6 +74,7 @@ def _halves(x: Operand) -> Operand:
     return replace(x, offset=first, sizes=(*x.sizes, count), strides=strides, dtype=torch.bfloat16)
 
 
+@selects("cat")
 def cat(s: Selection, launch: Launch) -> None:
     """Each input into its range of the result."""
     (out,), dim, first = launch.outputs, launch.parameter("dim"), 0
@@ -82,6 +84,7 @@ def cat(s: Selection, launch: Launch) -> None:
         first += x.sizes[dim]
 
 
+@selects("index_select")
 def index_select(s: Selection, launch: Launch) -> None:
     out, table, index = operands_of(launch, 2)
     if launch.parameter("dim") != 0:
@@ -110,6 +113,7 @@ def _gather_rows(s: Selection, out: Operand, table: Operand, index: Operand, *, 
     s.calls(scalar.build_gather, [planned], {"table": table, "index": index, "out": out})
 
 
+@selects("index")
 def index(s: Selection, launch: Launch) -> None:
     """Advanced indexing by constants that amounts to a strided view; one index of rows is a gather."""
     (out,), (x, *indices) = launch.outputs, launch.inputs
@@ -141,6 +145,7 @@ def index(s: Selection, launch: Launch) -> None:
     emit_copy(s, out, moved)
 
 
+@selects("roll")
 def roll(s: Selection, launch: Launch) -> None:
     """The pieces on both sides of each seam, each a copy."""
     out, x = operands_of(launch)
@@ -155,6 +160,7 @@ def roll(s: Selection, launch: Launch) -> None:
         emit_copy(s, *(part(o, sizes, [piece[k] for piece in chosen]) for o, k in ((out, 1), (x, 0))))
 
 
+@selects("flip")
 def flip(s: Selection, launch: Launch) -> None:
     """Positions of the flipped dimensions one by one, each as a dense block."""
     out, x = operands_of(launch)
@@ -174,6 +180,3 @@ def flip(s: Selection, launch: Launch) -> None:
     strides = tuple(-step if d < len(dims) else step for d, step in enumerate(before.strides))
     emit_move(s, after, replace(behind(before, last), strides=strides))
     emit_copy(s, target, after)
-
-
-SELECTORS = {"roll": roll, "copy": copy, "cat": cat, "flip": flip, "index_select": index_select, "index": index}

@@ -18,7 +18,7 @@ from ....program.ir import Launch
 from ..kernels.pointwise import Chain, Unsupported
 from ..scalar_core.routine import Context
 from ..scalar_core.routine import emit as emit_routine
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import pointwise
 from .matrix import product, with_neighbours
 
@@ -38,6 +38,7 @@ def group_members(c: Context) -> None:
         begin.set(end)
 
 
+@selects("gemm_grouped")
 def grouped_product(s: Selection, launch: Launch) -> None:
     """out [m, n] = a [m, k] @ w [g, k, n] with g by row; 0 behind the last group."""
     out, a, w, ends = operands_of(launch, 3)
@@ -63,6 +64,3 @@ def grouped_product(s: Selection, launch: Launch) -> None:
         for g in range(count):
             other = chain.add("where", count + g, g, other)
         pointwise.emit(s, out, given, tuple(chain.steps))
-
-
-SELECTORS = {"gemm_grouped": grouped_product}

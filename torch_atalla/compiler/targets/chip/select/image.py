@@ -15,7 +15,7 @@ from ..image import Address
 from ..kernels import plane
 from ..kernels.image import Image
 from ..kernels.pointwise import Unsupported
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import data, pointwise
 from .moves import behind, part
 
@@ -93,6 +93,7 @@ def _pooled(s: Selection, x: Operand, out: Operand) -> Iterator[tuple[Operand, O
         data.emit_copy(s, out, result)
 
 
+@selects("pool.average")
 def average_pool(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     kernel, stride, padding = (launch.parameter(name) for name in _WINDOW)
@@ -152,6 +153,7 @@ def emit_planes(
     s.calls(plane.build, planned, {"o": out, "x": x, "w": weight, "bias": bias})
 
 
+@selects("pool.adaptive_average")
 def adaptive_average(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     (h, w), (oh, ow) = four(x).sizes[2:], four(out).sizes[2:]
@@ -163,6 +165,3 @@ def adaptive_average(s: Selection, launch: Launch) -> None:
     kh, kw = h // oh, w // ow
     with _pooled(s, x, out) as (image, result):
         emit_planes(s, "sum", image, result, ((kh, kw), (kh, kw), (0, 0), (1, 1)), scale=1.0 / (kh * kw))
-
-
-SELECTORS = {"pool.average": average_pool, "pool.adaptive_average": adaptive_average}

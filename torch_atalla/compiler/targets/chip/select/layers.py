@@ -32,7 +32,7 @@ def as_images(s: Selection, launch: Launch) -> tuple[Launch, Operand]:
     n, o, od, oh, ow = out.sizes
     given = {name: launch.parameter(name) for name in launch.contract.parameters}
     images = _images(s, launch, x, weight.sizes[2], od)
-    result = _innermost(s, out) if out.strides[0] != od * out.strides[2] else out
+    result = s.new(out.sizes, (0, 2, 3, 4, 1)) if out.strides[0] != od * out.strides[2] else out
     target = replace(
         result, sizes=(n * od, o, oh, ow), strides=(result.strides[2], result.strides[1], *result.strides[3:])
     )
@@ -40,11 +40,6 @@ def as_images(s: Selection, launch: Launch) -> tuple[Launch, Operand]:
         given[name] = (*given[name][1:], int(name != "padding"))
     made = replace(launch, outputs=(target,), inputs=(images, _taps(s, weight), *others))
     return made.with_parameters(**given), result
-
-
-def _innermost(s: Selection, x: Operand) -> Operand:
-    """A new operand of the same sizes, with channels innermost."""
-    return s.new(x.sizes, (0, 2, 3, 4, 1))
 
 
 def _images(s: Selection, launch: Launch, x: Operand, reach: int, layers: int) -> Operand:

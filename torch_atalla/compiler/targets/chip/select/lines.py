@@ -8,7 +8,7 @@ import torch
 from ....program.ir import Launch, Operand
 from ..kernels import rows
 from ..kernels.pointwise import Layout, Unsupported, collapse
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from .matrix import bias_address, dense, has_neighbours, stored_in, with_neighbours
 from .moves import behind, permuted
 
@@ -57,6 +57,7 @@ def emit_rows(
         s.calls(rows.build, planned, {"x": behind(x, x0), "y": behind(out, o0), **vectors})
 
 
+@selects("softmax")
 def softmax(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     dim = launch.parameter("dim")
@@ -84,6 +85,3 @@ def norm(s: Selection, launch: Launch) -> None:
     scale, shift = (given if isinstance(given, Operand) else None for given in (*launch.inputs[1:], None, None)[:2])
     with stored_in(s, out, has_neighbours(out, 1)) as result:
         emit_rows(s, launch.kernel, x, result, 1, x.sizes[1], scale, shift, launch.parameter("eps"))
-
-
-SELECTORS = {"softmax": softmax}

@@ -17,7 +17,7 @@ from ..image import Address
 from ..kernels import gemm, gemm_plan
 from ..kernels.pointwise import Chain, Unsupported
 from ..kernels.tiling import tiles
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import data, pointwise
 from .weights import pack_weights, tiles_beside
 
@@ -58,6 +58,7 @@ def stored_in(s: Selection, out: Operand, fits: bool) -> Iterator[Operand]:
         data.emit_copy(s, out, result)
 
 
+@selects("gemm")
 def product(s: Selection, launch: Launch) -> None:
     out, a, w = operands_of(launch, 2)
     c = (*launch.inputs, None)[2]
@@ -155,6 +156,3 @@ def bias_address(s: Selection, bias: Operand, n: int) -> Address:
         return Address(s.constant(pack_bias(s.tensor(bias).reshape(-1)[:n])))
     # Whole rows are read; what lies behind the bias meets no element of the result.
     return s.address(with_neighbours(s, bias, -1))
-
-
-SELECTORS = {"gemm": product}

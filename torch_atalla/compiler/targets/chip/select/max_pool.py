@@ -12,7 +12,7 @@ from math import inf
 from ....program.ir import Launch, Operand
 from ....program.layouts import same_layout
 from ..kernels.pointwise import Chain, Unsupported
-from ..selection import Selection, check_dtypes, operands_of
+from ..selection import Selection, check_dtypes, operands_of, selects
 from . import data, pointwise
 from .image import channels_innermost, four, padded, pool, two
 
@@ -99,6 +99,7 @@ def emit_max_pool(s: Selection, x: Operand, out: Operand, indices: Operand, shap
     s.taps[indices.buffer] = taps
 
 
+@selects("pool.max")
 def max_pool(s: Selection, launch: Launch) -> None:
     (out, x), indices = operands_of(launch), (*launch.outputs, None)[1]
     check_dtypes((x, out))
@@ -114,6 +115,7 @@ def max_pool(s: Selection, launch: Launch) -> None:
     emit_max_pool(s, four(x), four(out), indices, ((*kernel,), (*stride,), (*padding,), (*dilation,)))  # type: ignore[arg-type]
 
 
+@selects("pool.scatter")
 def scatter(s: Selection, launch: Launch) -> None:
     """The gradient of a pooling whose taps are known."""
     out, x, indices = operands_of(launch, 2)
@@ -131,6 +133,3 @@ def scatter(s: Selection, launch: Launch) -> None:
     start = taps.padding[0] * image.strides[2] + taps.padding[1] * image.strides[3]
     inner = replace(image, sizes=target.sizes, offset=start * image.dtype.itemsize)
     data.emit_copy(s, target, inner)
-
-
-SELECTORS = {"pool.max": max_pool, "pool.scatter": scatter}

@@ -12,10 +12,11 @@ from ..fusion import Fused
 from ..kernels import pointwise
 from ..kernels.pointwise import Layout, Step, Unsupported
 from ..network import element_bytes
-from ..selection import Selection
+from ..selection import Selection, selects
 from .moves import emit_move
 
 
+@selects("pointwise.steps")
 def pointwise_steps(s: Selection, launch: Fused) -> None:
     (out,) = launch.outputs
     assert out is not None
@@ -73,10 +74,8 @@ def no_steps(s: Selection, launch: Launch) -> None:
     raise Unsupported("no formula for these dtypes and parameters")
 
 
+@selects("fill")
 def fill(s: Selection, launch: Fused) -> None:
     (out,), (value, *_) = launch.outputs, launch.inputs
     assert out is not None and isinstance(value, Immediate)
     emit(s, out, [], (("const", float(bool(value.value) if out.dtype is torch.bool else value.value)),))
-
-
-SELECTORS = {"pointwise.steps": pointwise_steps, "fill": fill}

@@ -11,18 +11,19 @@ import torch
 from ....program.ir import Launch, Operand
 from ..kernels import outer
 from ..kernels.pointwise import Layout, Unsupported, collapse
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from .lines import check_floats, emit_rows
 
 
-def reduction(kind: str, mean: bool = False):
-    def select(s: Selection, launch: Launch) -> None:
-        out, x = operands_of(launch)
-        check_floats(x, out)
-        reduced, kept = _dimensions(launch, x)
-        reduce_into(s, kind, out, x, reduced, kept, 1.0 / prod(x.sizes[d] for d in reduced) if mean else 1.0)
-
-    return select
+@selects("reduce.sum", kind="sum")
+@selects("reduce.mean", kind="sum", mean=True)
+@selects("reduce.amax", kind="max")
+@selects("reduce.amin", kind="min")
+def reduction(s: Selection, launch: Launch, kind: str, mean: bool = False) -> None:
+    out, x = operands_of(launch)
+    check_floats(x, out)
+    reduced, kept = _dimensions(launch, x)
+    reduce_into(s, kind, out, x, reduced, kept, 1.0 / prod(x.sizes[d] for d in reduced) if mean else 1.0)
 
 
 def reduce_into(
@@ -89,6 +90,7 @@ def _emit_run(
     emit_rows(s, kind, rows_of, results, len(kept), count, scale=scale)
 
 
+@selects("reduce.argmax")
 def argmax(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     if x.dtype is not torch.bfloat16 or out.dtype is not torch.int64:
@@ -98,18 +100,9 @@ def argmax(s: Selection, launch: Launch) -> None:
     _emit_run(s, "argmax", x, out, kept, prod(x.sizes[d] for d in reduced))
 
 
+@selects("reduce.norm2")
 def norm2(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     reduced, kept = _dimensions(launch, x)
     _check_run(x, reduced, "a norm")
     _emit_run(s, "norm2", x, out, kept, prod(x.sizes[d] for d in reduced))
-
-
-SELECTORS = {
-    "reduce.sum": reduction("sum"),
-    "reduce.mean": reduction("sum", mean=True),
-    "reduce.amax": reduction("max"),
-    "reduce.amin": reduction("min"),
-    "reduce.argmax": argmax,
-    "reduce.norm2": norm2,
-}

@@ -18,7 +18,7 @@ from torch_atalla.isa.geometry import LANES
 from ....program.ir import Launch, Operand
 from ..kernels.pointwise import Chain, Unsupported
 from ..resampling import taps
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import data, pointwise
 from .moves import behind
 
@@ -75,6 +75,7 @@ def _inner(sizes: tuple[int, ...], dim: int, left: list[int]) -> int:
     return max(others, key=lambda d: (d not in left and sizes[d] >= LANES, sizes[d]))
 
 
+@selects("resample.linear")
 def linear(s: Selection, launch: Launch) -> None:
     out, x = operands_of(launch)
     first = len(out.sizes) - SPATIAL
@@ -110,6 +111,3 @@ def _weighted_sum(s: Selection, out: Operand, sources: list[Operand], weights: l
     chain = Chain(len(sources))
     reduce(partial(chain.add, "add"), [chain.add("mul", i, weight) for i, weight in enumerate(weights)])
     pointwise.emit(s, out, sources, tuple(chain.steps))
-
-
-SELECTORS = {"resample.linear": linear}

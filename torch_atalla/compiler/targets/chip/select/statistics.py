@@ -4,9 +4,8 @@ programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 
 import torch
@@ -15,7 +14,7 @@ from ....program.ir import Launch, Operand
 from ..kernels.pointwise import Chain, Unsupported
 from ..scalar_core import routine_of
 from ..scalar_core.routine import emit as emit_routine
-from ..selection import Selection, operands_of
+from ..selection import Selection, operands_of, selects
 from . import pointwise
 from .lines import moved, norm
 from .reductions import reduce_into
@@ -70,6 +69,7 @@ def row_statistics(s: Selection, launch: Launch, centred: bool) -> None:
         pointwise.emit(s, rstd, [variance], (("add", 0, float(launch.parameter("eps"))), ("rsqrt", 1)))
 
 
+@selects("channel_norm.statistics")
 def channel_statistics(s: Selection, launch: Launch) -> None:
     mean, rstd, running_mean, running_variance = launch.outputs
     (x,) = launch.inputs
@@ -88,6 +88,7 @@ def channel_statistics(s: Selection, launch: Launch) -> None:
             pointwise.emit(s, running, [new, running], steps)
 
 
+@selects("channel_norm.apply")
 def channel_apply(s: Selection, launch: Launch) -> None:
     (out,) = launch.outputs
     x, mean, rstd, weight, bias = (*launch.inputs, None, None)[:5]
@@ -108,6 +109,7 @@ def channel_apply(s: Selection, launch: Launch) -> None:
     pointwise.emit(s, out, [x, *spread_out], tuple(chain.steps))
 
 
+@selects("log_softmax")
 def log_softmax(s: Selection, launch: Launch) -> None:
     """(x - m) - log(sum of exp(x - m)), m the maximum. The logarithms are the scalar core's."""
     out, x = operands_of(launch)
@@ -129,16 +131,9 @@ def log_softmax(s: Selection, launch: Launch) -> None:
     pointwise.emit(s, out, [*inputs, spread(log, x.sizes, kept)], (("sub", 0, 1), ("sub", 3, 2)))
 
 
+@selects("layer_norm", centred=True)
+@selects("rms_norm", centred=False)
 def row_norm(s: Selection, launch: Launch, centred: bool) -> None:
     norm(s, launch)
     if any(statistic is not None for statistic in launch.outputs[1:]):
         row_statistics(s, launch, centred)
-
-
-SELECTORS: dict[str, Callable] = {
-    "layer_norm": partial(row_norm, centred=True),
-    "rms_norm": partial(row_norm, centred=False),
-    "channel_norm.statistics": channel_statistics,
-    "channel_norm.apply": channel_apply,
-    "log_softmax": log_softmax,
-}

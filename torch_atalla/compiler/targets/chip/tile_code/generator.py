@@ -7,26 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ....program.rules import Rules
 from ....tile.ir import Block, Function, Op, Region, TileError, Value
 from ..scalar_core.values import Value as Register
 from . import scalars
 from .values import Affine, Buffer, Element, Lazy, Mask, Table, Uniform, Wide
 from .weights import Arrays
 
-Rule = Callable[["Generator", Op], Any]
-RULES: dict[str, Rule] = {}
+rule = RULES = Rules()  # functions of (Generator, Op), which give the results
 TERMINATORS = ("tt.return", "scf.yield", "scf.condition")
 GRID = ("grid_x", "grid_y", "grid_z")
 ARENA, APART = "arena", "apart"  # words: room in DRAM; 1 if no tensor that is written overlaps one that is read
 STAGE: list[Callable[[Generator, Element], Buffer]] = []  # rules/elements.py
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def add(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return add
 
 
 class Generator(Arrays):
@@ -43,22 +35,20 @@ class Generator(Arrays):
         self.arena_bytes = 0
         self.program_ids: list[Register] = []
         self.needs: set[str] = set()  # of the array
-        self._count_uses(entry.body)
+        for block in entry.body.all_blocks():
+            for op in block.ops:
+                self._count_uses(op, block)
         self.only_ones = self.needs == {"ones"}
 
-    def _count_uses(self, region: Region) -> None:
-        for block in region.blocks:
-            for op in block.ops:
-                if op.name in ("tt.reduce", "tt.dot", "tt.trans"):
-                    flat = op.name == "tt.reduce" and len(op.operands[0].type.dims) == 1
-                    self.needs.add("ones" if flat else "units")
-                self.makers.update(dict.fromkeys(op.results, op))
-                if op.name == "scf.for":
-                    self.first_values.update(zip(op.regions[0].entry.arguments[1:], op.operands[3:], strict=True))
-                for value in op.operands:
-                    self.uses.setdefault(value, []).append((op, block))
-                for inner in op.regions:
-                    self._count_uses(inner)
+    def _count_uses(self, op: Op, block: Block) -> None:
+        if op.name in ("tt.reduce", "tt.dot", "tt.trans"):
+            flat = op.name == "tt.reduce" and len(op.operands[0].type.dims) == 1
+            self.needs.add("ones" if flat else "units")
+        self.makers.update(dict.fromkeys(op.results, op))
+        if op.name == "scf.for":
+            self.first_values.update(zip(op.regions[0].entry.arguments[1:], op.operands[3:], strict=True))
+        for value in op.operands:
+            self.uses.setdefault(value, []).append((op, block))
 
     # ---------------------------------------------------------------------------------------------------------- ops
     def argument(self, position: int, value: Value) -> Any:

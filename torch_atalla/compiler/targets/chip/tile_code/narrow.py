@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ....tile.ir import WIDTHS, Block, Function, Op, Region, Value
+from ....tile.ir import WIDTHS, Function, Op, Value
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -15,31 +15,18 @@ def narrow_program(functions: Sequence[Function]) -> int:
     """Make numbers in memory BF16, and all others FP32, in place. Returns the ratio of the widest ones to BF16."""
     widest = 0
     for function in functions:
-        values = [*function.arguments, *(value for block in _blocks(function.body) for value in _values(block))]
-        for value in values:
+        blocks = list(function.body.all_blocks())
+        results = (value for block in blocks for op in block.ops for value in op.results)
+        for value in (*function.arguments, *(value for block in blocks for value in block.arguments), *results):
             kind = value.type
             if kind.pointee in FLOATS:
                 widest = max(widest, WIDTHS[kind.pointee])
                 value.type = replace(kind, pointee="bf16")
             elif kind.element in FLOATS:
                 value.type = replace(kind, element="f32")
-        for block in _blocks(function.body):
+        for block in blocks:
             block.ops = [inner for op in block.ops for inner in _in_bf16(op)]
     return max(1, widest // WIDTHS["bf16"])
-
-
-def _blocks(region: Region) -> Iterator[Block]:
-    for block in region.blocks:
-        yield block
-        for op in block.ops:
-            for inner in op.regions:
-                yield from _blocks(inner)
-
-
-def _values(block: Block) -> Iterator[Value]:
-    yield from block.arguments
-    for op in block.ops:
-        yield from op.results
 
 
 def _in_bf16(op: Op) -> Iterator[Op]:

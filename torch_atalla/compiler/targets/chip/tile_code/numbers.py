@@ -73,10 +73,6 @@ def _extreme(name: str) -> Callable[..., Reg]:
     return apply
 
 
-def _exp2(self: Sweeps, x: Lazy, at: At, a: Any) -> Reg:
-    return self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0))))
-
-
 def _fma(self: Sweeps, x: Lazy, at: At, a: Any, c: Any, d: Any) -> Reg:
     first = a if isinstance(a, Reg) or isinstance(c, Reg) else self.full(a, at)
     return _arithmetic("add")(self, x, at, _arithmetic("mul")(self, x, at, first, c), d)
@@ -148,7 +144,7 @@ VECTOR: dict[str, Callable[..., Any]] = {
     "arith.minnumf": _extreme("minimum"),
     "math.absf": _step("abs"),
     "math.exp": _step("exp"),
-    "math.exp2": _exp2,
+    "math.exp2": lambda self, x, at, a: self.b.vec("expi.vi", self.b.vec("mul.vs", a, self.k(log(2.0)))),
     "math.fma": _fma,
     "math.tanh": _step("tanh"),
     "math.sqrt": _by_lane("sqrt"),

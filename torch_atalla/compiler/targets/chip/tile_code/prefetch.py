@@ -72,11 +72,6 @@ def slice_of(block: Block, wanted: Sequence[Value]) -> list[Op] | None:
     return [op for op in block.ops if id(op) in needed]
 
 
-def _writes(region: Region) -> bool:
-    ops = [op for block in region.blocks for op in block.ops]
-    return any(op.name in _WRITES or any(map(_writes, op.regions)) for op in ops)
-
-
 def _root(g: Generator, value: Value) -> Value:
     """The argument of the kernel from which an address is computed, as far as the ops that move it tell."""
     while value in g.makers and g.makers[value].name in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims"):
@@ -105,13 +100,12 @@ def plan(
             continue
         varies = moved or (index is not None and index[0] in used) or any(o.name == "tt.get_program_id" for o in ops)
         root = op.operands[0]
-        while root in changed:  # pointers that the loop moves
+        if root in changed:  # pointers that the loop moves
             root = g.first_values.get(root, root)
-            break
         if not varies:
             continue
         condition = follows
-        if _writes(region):
+        if any(inner.name in _WRITES for inside in region.all_blocks() for inner in inside.ops):
             position = next((n for n, v in enumerate(g.entry.arguments) if v is _root(g, root)), None)
             if position is None or g.written is None or position in g.written:
                 continue

@@ -227,10 +227,6 @@ def _to_float(core: Core, op: Op, x: Any) -> Any:
     return core.convert(x, "f")
 
 
-def _to_integer(core: Core, op: Op, x: Any) -> Any:
-    return core.new("bfts.s", "i", core.value(x, "f"))
-
-
 def _round(core: Core, op: Op, x: Any) -> Any:
     if op.results[0].type.element not in ("bf16", "f32"):
         raise op.fail(f"a number of {op.results[0].type.element}; expected bf16 or f32")
@@ -269,7 +265,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "arith.index_cast": _same,
     "arith.sitofp": _to_float,
     "arith.uitofp": _to_float,
-    "arith.fptosi": _to_integer,
+    "arith.fptosi": lambda core, op, x: core.new("bfts.s", "i", core.value(x, "f")),
     "arith.extf": _same,
     "arith.truncf": _round,
     "arith.addf": _float("add"),

@@ -199,9 +199,7 @@ class Sweeps:
 
     def lanes_mask(self, lanes: int) -> Reg:
         """The mask of the first lanes."""
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, self.k.integer((1 << lanes) - 1))
-        return mask
+        return self.b.mask(self.k.integer((1 << lanes) - 1))
 
     def only(self, x: Reg, lanes: int) -> Reg:
         """x, with 0 in the lanes behind the first ones."""
@@ -247,9 +245,7 @@ class Sweeps:
             return x
         if isinstance(x, int):
             return Truth([M0] if x else [])
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, self.b.s("sub.s", X0, self.core.nonzero(x).reg))
-        return Truth([mask])
+        return self.from_bits(self.b.s("sub.s", X0, self.core.nonzero(x).reg))
 
     def bits(self, x: Truth) -> Reg:
         word = X0
@@ -259,6 +255,4 @@ class Sweeps:
         return self.b.s("xori.s", word, -1) if x.inverted else word
 
     def from_bits(self, word: Reg) -> Truth:
-        mask = self.b.m()
-        self.b.emit("mv.stm", mask, word)
-        return Truth([mask])
+        return Truth([self.b.mask(word)])

@@ -152,8 +152,7 @@ class Vectors(Sweeps):
             if at.group.tile is not None:
                 base = b.s("add.s", base, b.s("slli.s", at.group.tile, 11))
             for lane in range(min(count, LANES)):
-                mask = b.m()
-                b.emit("mv.stm", mask, b.s("slli.s", ROWS[1], lane))
+                mask = b.mask(b.s("slli.s", ROWS[1], lane))
                 b.store_row(b.vec("rsum.vi", vector, 64, mask=mask), base, ROWS[lane], out.sid, out.region)
 
         self.sweep(1, -(-count // LANES), one, 1)

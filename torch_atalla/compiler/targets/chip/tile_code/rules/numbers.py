@@ -24,25 +24,10 @@ def _constant(g: Generator, op: Op) -> list[Any]:
     return [value if kind.shape is None else uniform(op, kind.shape, value)]
 
 
-@rule("tt.get_program_id")
-def _program_id(g: Generator, op: Op) -> list[Any]:
-    return [g.program_ids["xyz".index(op.attributes["words"][0])]]
-
-
-@rule("tt.get_num_programs")
-def _programs(g: Generator, op: Op) -> list[Any]:
-    return [g.core.parameter(f"grid_{op.attributes['words'][0]}")]
-
-
-@rule("tt.make_range")
-def _range(g: Generator, op: Op) -> list[Any]:
-    shape = op.results[0].type.dims
-    return [Affine(shape, op.attributes["start"], {0: Term(1)})]
-
-
-@rule("tt.splat")
-def _splat(g: Generator, op: Op) -> list[Any]:
-    return [uniform(op, op.results[0].type.dims, g.of(op.operands[0]))]
+rule("tt.get_program_id")(lambda g, op: [g.program_ids["xyz".index(op.attributes["words"][0])]])
+rule("tt.get_num_programs")(lambda g, op: [g.core.parameter(f"grid_{op.attributes['words'][0]}")])
+rule("tt.make_range")(lambda g, op: [Affine(op.results[0].type.dims, op.attributes["start"], {0: Term(1)})])
+rule("tt.splat")(lambda g, op: [uniform(op, op.results[0].type.dims, g.of(op.operands[0]))])
 
 
 @rule("tt.expand_dims")
@@ -51,9 +36,7 @@ def _expand(g: Generator, op: Op) -> list[Any]:
     return [_reshaped(op, g.of(op.operands[0]), "expand", {d: d + (d >= axis) for d in range(8)})]
 
 
-@rule("tt.broadcast")
-def _broadcast(g: Generator, op: Op) -> list[Any]:
-    return [_reshaped(op, g.of(op.operands[0]), "broadcast", {d: d for d in range(8)})]
+rule("tt.broadcast")(lambda g, op: [_reshaped(op, g.of(op.operands[0]), "broadcast", {d: d for d in range(8)})])
 
 
 @rule("tt.trans")
@@ -198,6 +181,4 @@ def _operation(g: Generator, op: Op) -> list[Any]:
     return [found]
 
 
-@rule("llvm.intr.assume", "ttg.barrier", "gpu.barrier", "ttg.local_barrier")
-def _nothing(g: Generator, op: Op) -> list[Any]:
-    return []
+rule("llvm.intr.assume", "ttg.barrier", "gpu.barrier", "ttg.local_barrier")(lambda g, op: [])
