@@ -69,6 +69,17 @@ class TestEntries(unittest.TestCase):
                 path.write_text("- {op: mm, kernel: gemm, adaptor: 'mm(self, other, out)', dtypes: [floating]}")
                 registrations.generate(model.load(path))
 
+    def test_several_ops(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "ops.yaml"
+            path.write_text('- {op: [exp, special_i1e], formula: "{op}(self)", classes: [floating]}')
+            entries = model.load(path)
+        self.assertEqual([entry.op for entry in entries], ["exp", "special_i1e"])
+        self.assertEqual(
+            [entry.formula.formulas for entry in entries], [{"floating": "exp(self)"}, {"floating": "i1e(self)"}]
+        )
+        self.fails("- {op: [exp, ex], formula: exp(self)}", "unknown schema `ex`")
+
     def test_not_a_list(self):
         self.fails("op: exp", "expected a list of entries")
 

@@ -29,6 +29,11 @@ class CallError(Exception):
     """A call that the op's arguments do not fit."""
 
 
+def for_op(text: str, op: str) -> str:
+    """A text of a table for one of its ops: `{op}` is the name without overload, `special_` and the in-place mark."""
+    return text.replace("{op}", op.split(".")[0].removeprefix("special_").removesuffix("_"))
+
+
 @dataclass(frozen=True)
 class Call:
     function: str

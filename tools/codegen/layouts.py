@@ -56,6 +56,12 @@ def shared_kernels(functions: dict[str, NativeFunction], indices: dict, keys: li
     return found
 
 
+def by_op(table: dict[str, str | list[str]]) -> dict[str, str]:
+    """The function of each op, from the op or ops of each function."""
+    listed = ((function, [ops] if isinstance(ops, str) else ops) for function, ops in table.items())
+    return {op: calls.for_op(function, op) for function, ops in listed for op in ops}
+
+
 def load(path: Path) -> list[Layout]:
     functions, indices = upstream()[0], native_functions().backend_indices
     found = []
@@ -63,13 +69,14 @@ def load(path: Path) -> list[Layout]:
         if unknown := set(entry) - FIELDS:
             raise LayoutError(f"{path}: {key}: unknown field {', '.join(sorted(unknown))}")
         shared = shared_kernels(functions, indices, entry["shared"]) if "shared" in entry else {}
-        own, without = entry.get("own", {}), entry.get("without", {})
-        if missing := (set(own) | set(entry.get("upstream", {}))) - set(functions):
+        own, further = by_op(entry.get("own", {})), by_op(entry.get("upstream", {}))
+        without = entry.get("without", {})
+        if missing := (set(own) | set(further)) - set(functions):
             raise LayoutError(f"{path}: {key}: PyTorch has no overload {', '.join(sorted(missing))}")
         if stale := set(without) - set(shared):
             raise LayoutError(f"{path}: {key}: {', '.join(sorted(stale))} in `without` is not a shared kernel")
         names = {op: name for op, name in shared.items() if op not in without}
-        names |= entry.get("upstream", {}) | own
+        names |= further | own
         store = entry.get("store", "copy_result")
         kernels = tuple(Kernel(functions[op], name, op in own, store) for op, name in sorted(names.items()))
         found.append(Layout(key, entry["title"], kernels, without))

@@ -8,6 +8,7 @@ native_functions.yaml). A wrong entry raises `EntryError` with the file, the lin
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -178,6 +179,14 @@ def scalars_of(f: NativeFunction) -> tuple[ScalarArg, ...]:
     return tuple(found)
 
 
+def of_each_op(raw: dict) -> list[dict]:
+    """An entry for several ops as one for each."""
+    if not isinstance(raw.get("op"), list):
+        return [raw]
+    text = json.dumps(raw)
+    return [json.loads(calls.for_op(text, op)) | {"op": op} for op in raw["op"]]
+
+
 class Parser:
     def __init__(self, path: Path):
         self.path = path
@@ -204,11 +213,11 @@ class Parser:
             raw = yaml.SafeLoader("").construct_document(node)
             if not self.has_op(raw, line):
                 continue
-            entry = self.entry(raw, line)
-            if entry.op in seen:
-                raise self.fail(line, f"op `{entry.op}` already stands in line {seen[entry.op]}")
-            seen[entry.op] = line
-            entries.append(entry)
+            for entry in (self.entry(each, line) for each in of_each_op(raw)):
+                if entry.op in seen:
+                    raise self.fail(line, f"op `{entry.op}` already stands in line {seen[entry.op]}")
+                seen[entry.op] = line
+                entries.append(entry)
         return entries
 
     def has_op(self, raw: dict, line: int) -> bool:

@@ -23,26 +23,21 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         data = describe(args.path)
-    except (OSError, runtime.RuntimeLibraryError) as error:
+        if args.netron:
+            from torch_atalla.reports.netron import netron  # imported lazily: needs torch
+
+            text = json.dumps(netron(data))
+        elif args.asm:
+            from torch_atalla.loadable.code import listing  # imported lazily: needs torch
+
+            text = listing(args.path)
+        else:
+            text = json.dumps(data, indent=2) if args.json else render(data)
+    except (OSError, ValueError, LoadableError, runtime.RuntimeLibraryError) as error:
         print(f"{args.path}: {error}", file=sys.stderr)
         return 1
     if args.netron:
-        from torch_atalla.reports.netron import netron  # imported lazily: needs torch
-
-        Path(args.netron).write_text(json.dumps(netron(data)))
-        return 0
-    if args.asm:
-        from torch_atalla.loadable.code import listing  # imported lazily: needs torch
-
-        try:
-            print(listing(args.path))
-        except ValueError as error:
-            print(f"{args.path}: {error}", file=sys.stderr)
-            return 1
-        return 0
-    try:
-        print(json.dumps(data, indent=2) if args.json else render(data))
-    except LoadableError as error:
-        print(f"{args.path}: {error}", file=sys.stderr)
-        return 1
+        Path(args.netron).write_text(text)
+    else:
+        print(text)
     return 0

@@ -20,14 +20,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     args = parser.parse_args(argv)
     # Also accept -o after the script, as in "trace script.py -o t.json". The script's own -o must follow "--".
-    own, _, rest = (args.arguments, None, []) if "--" not in args.arguments else _split(args.arguments)
+    at = args.arguments.index("--") if "--" in args.arguments else len(args.arguments)
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("-o", "--output", default=args.output)
-    known, unknown = output.parse_known_args(own)
+    known, unknown = output.parse_known_args(args.arguments[:at])
     if not os.path.isfile(args.script):
         parser.error(f"there is no file {args.script}")
     before_argv, before_path = sys.argv, list(sys.path)
-    sys.argv = [args.script, *unknown, *rest]
+    sys.argv = [args.script, *unknown, *args.arguments[at + 1 :]]
     sys.path[0] = os.path.dirname(os.path.abspath(args.script))
     recording = Recording()
     status = 0
@@ -44,8 +44,3 @@ def main(argv: list[str]) -> int:
     done = sum(len(device.work) for device in recording.devices)
     print(f"{known.output}: {done} launches and copies of {len(recording.devices)} devices", file=sys.stderr)
     return status
-
-
-def _split(arguments: list[str]) -> tuple[list[str], None, list[str]]:
-    at = arguments.index("--")
-    return arguments[:at], None, arguments[at + 1 :]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether there are devices, how many, and whether one has been opened."""
+"""Whether there are devices, how many, whether one has been opened, and where the host waits for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 from torch_atalla.driver.extension import _C
 
-__all__ = ["device_count", "init", "ipc_collect", "is_available", "is_initialized"]
+__all__ = [
+    "device_count", "get_sync_debug_mode", "init", "ipc_collect", "is_available", "is_initialized",
+    "set_sync_debug_mode",
+]  # fmt: skip
+
+_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def is_available() -> bool:
@@ -54,3 +59,24 @@ def ipc_collect() -> None:
 def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
     """Calls at once: generators and choices of a device exist before the device is opened."""
     callable()
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Set how calls that make the host wait behave in this process: 0 "default", 1 "warn", 2 "error" (raise).
+
+    Such calls are item() and whatever depends on values (nonzero, masks as indices), copies to the host
+    that are not `non_blocking`, the fallback, and a stream's synchronize. Waiting that a program asks for by
+    torch.atalla.synchronize or Event.synchronize stays silent.
+    """
+    if isinstance(debug_mode, str):
+        if debug_mode not in _MODES:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        debug_mode = _MODES[debug_mode]
+    if debug_mode not in _MODES.values():
+        raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
+    _C.set_sync_debug_mode(debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """0, 1 or 2; see set_sync_debug_mode."""
+    return _C.get_sync_debug_mode()

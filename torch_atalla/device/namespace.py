@@ -27,7 +27,6 @@ from . import (
     sampling,
     storage,
     streams,
-    sync_debug,
 )  # fmt: skip
 from .devices import *  # noqa: F403
 from .devices import _DeviceGuard, _exchange_device, _maybe_exchange_device  # noqa: F401
@@ -43,11 +42,9 @@ from .random import *  # noqa: F403
 from .sampling import *  # noqa: F403
 from .storage import *  # noqa: F403
 from .streams import *  # noqa: F403
-from .sync_debug import *  # noqa: F403
 
 _TOPICS: tuple[ModuleType, ...] = (
     devices, graphed_callables, graphs, legacy_types, lifecycle, memory, properties, random, sampling, storage, streams,
-    sync_debug,
 )  # fmt: skip
 # Those of torch.cuda, which scripts import by name.
 _SUBMODULES: tuple[ModuleType, ...] = (amp, comm, graphs, memory, nvtx, random, streams)

@@ -10,7 +10,7 @@ import torch
 
 from torch_atalla.device import comm
 from torch_atalla.driver.extension import _C
-from torch_atalla.quantization import convolution_op, linear_op
+from torch_atalla.quantization import ops as quantized_ops
 
 from . import detection, dlpack, dynamo, fake_cache, higher_order, libraries, meta, printing, sharing
 
@@ -40,8 +40,7 @@ def register(device_module: ModuleType) -> None:
     meta.install()
     fake_cache.install()
     detection.install()
-    linear_op.install()
-    convolution_op.install()
+    quantized_ops.install()
     libraries.install()
     # Threads that may ask for the interpreter's lock end, or have nothing left to ask it for, before the interpreter
     # is finalized.

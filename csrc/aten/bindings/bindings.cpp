@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // torch_atalla._C: what the Python package needs of the lower floors. Thin: names and docstrings live in Python.
-#include "aten/distributed/bindings.h"
+#include "aten/bindings/bindings.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -11,12 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "aten/bindings/bindings_work.h"
-#include "aten/bindings/graph_bindings.h"
-#include "aten/bindings/loadable_bindings.h"
-#include "aten/bindings/memory_bindings.h"
-#include "aten/bindings/stream_bindings.h"
-#include "aten/device/allocator_settings.h"
+#include "aten/device/allocator.h"
 #include "aten/device/error.h"
 #include "aten/device/generator.h"
 #include "aten/device/hooks.h"
@@ -28,8 +23,6 @@
 namespace py = pybind11;
 
 namespace atalla::aten {
-
-void bind_sharing(py::module_& m);
 
 namespace {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/bindings/bindings_work.h"
-
 #include <pybind11/stl.h>
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "aten/bindings/bindings.h"
 #include "aten/device/error.h"
 #include "runtime/device/runtime.h"
 #include "runtime/graph/recording.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/bindings/graph_bindings.h"
-
 #include <pybind11/stl.h>
 
+#include "aten/bindings/bindings.h"
 #include "aten/launch/graph.h"
 #include "aten/launch/launch_recorder.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/bindings/loadable_bindings.h"
-
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -10,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "aten/bindings/bindings.h"
 #include "aten/device/empty.h"
 #include "aten/device/generator.h"
 #include "runtime/c_api/atalla_program.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The caching allocators of device and host for torch.atalla.memory.
-#include "aten/bindings/memory_bindings.h"
-
 #include <ATen/core/CachingHostAllocator.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include "aten/bindings/bindings.h"
 #include "aten/device/allocator.h"
 #include "aten/device/error.h"
 #include "aten/device/host_allocator.h"

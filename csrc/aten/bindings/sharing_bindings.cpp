@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The part of torch_atalla._C that serves other processes and other libraries.
 #include <ATen/ops/empty.h>
-#include <pybind11/pybind11.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <unordered_map>
 
+#include "aten/bindings/bindings.h"
 #include "aten/device/error.h"
 #include "aten/device/sharing.h"
 #include "runtime/device/fork.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/bindings/stream_bindings.h"
-
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
@@ -9,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "aten/bindings/bindings.h"
 #include "aten/device/error.h"
 #include "aten/device/streams.h"
 #include "runtime/device/fork.h"

@@ -21,4 +21,9 @@ void free_device_memory(void* ptr);
 // by then is done. Has no effect on memory of other owners (another process, a host program).
 void record_stream(const c10::DataPtr& ptr, c10::Stream stream);
 
+// Reads PYTORCH_ALLOC_CONF and TORCH_ATALLA_ALLOC_CONF (which wins), and follows later changes by
+// torch._C._accelerator_setAllocatorSettings. Raises upstream's errors for settings of the second that are malformed or
+// unknown.
+void install_allocator_settings();
+
 }  // namespace atalla::aten

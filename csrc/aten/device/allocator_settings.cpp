@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Settings of the caching allocator: upstream parses and checks them for all accelerators, the driver obeys them.
-#include "aten/device/allocator_settings.h"
-
 #include <c10/core/AllocatorConfig.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include "aten/device/allocator.h"
 #include "runtime/device/runtime.h"
 
 namespace atalla::aten {

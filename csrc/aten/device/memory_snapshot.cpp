@@ -7,7 +7,7 @@
 
 #include <unordered_map>
 
-#include "aten/bindings/memory_bindings.h"
+#include "aten/bindings/bindings.h"
 #include "aten/device/allocator.h"
 #include "aten/device/error.h"
 #include "runtime/device/runtime.h"

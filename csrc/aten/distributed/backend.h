@@ -7,12 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "aten/distributed/host_waits.h"
 #include "aten/distributed/link_use.h"
 #include "aten/distributed/message_line.h"
-#include "aten/distributed/options.h"
 #include "aten/distributed/reduction.h"
 #include "aten/distributed/work.h"
 
@@ -20,6 +20,17 @@ namespace atalla::aten {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
+
+// What a group of "accl" is made with. Unlike those of Gloo it can be copied, as dist.split_group does.
+struct CollectiveOptions final : c10d::Backend::Options {
+  explicit CollectiveOptions(std::chrono::milliseconds limit = kBackendDefaultTimeout) : Options("accl", limit) {}
+  bool blocking_wait = false;  // Work.wait() blocks the host until the collective is complete
+};
+
+// Makes the host backend of a group: the rendezvous of its `size` ranks, of which this is number `rank`.
+using HostBackendFactory =
+    std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                    const c10::intrusive_ptr<CollectiveOptions>& options)>;
 
 // c10d backend "accl": the collectives of a host backend (Gloo) on the engine view of device memory, in place.
 //
@@ -107,6 +118,8 @@ class CollectiveBackend final : public c10d::Backend {
   uint64_t exchange(Job& job, uint64_t arrival);
   void explain(const Job& job, std::exception_ptr error);
   runtime::Stream& collective_stream(runtime::Device& device);
+  Work message(const char* name, c10d::OpType type, const Tensors& tensors, int peer, int tag,
+               std::function<Work(Tensors&)> begin);
   Work reduce_tensors(const char* name, c10d::OpType type, Tensors& tensors, const c10d::AllreduceOptions& options);
   Work gather_into(const char* name, Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options);
   Work scatter_reduced(const char* name, c10d::OpType type, Tensors& outputs, Tensors& inputs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "aten/distributed/bindings.h"
+#include "aten/bindings/bindings.h"
 
 #include <torch/csrc/utils/pybind.h>
 

@@ -8,48 +8,35 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const at::Tensor& message(const char* op, const Tensors& tensors, int tag) {
-  TORCH_CHECK_VALUE(tensors.size() == 1, op, ": expected one tensor, got ", tensors.size());
-  check_collective_tensor(op, tensors[0]);
-  TORCH_CHECK_VALUE(tag < kTimeTag, op, ": expected a tag below 2**30, got ", tag);
-  return tensors[0];
-}
-
-}  // namespace
-
-Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
-  const at::Tensor t = message("accl:send", tensors, tag);
-  Call call{"accl:send", c10d::OpType::SEND, {t}};
-  call.link = {1, t.nbytes(), ATALLA_COPY_LINK_SEND};
-  call.message = MessageKey{true, destination, tag};
-  call.post = [this, host = Tensors{host_bytes(t)}, destination, tag]() mutable -> HostWorks {
-    return {host_->send(host, destination, tag)};
+// `begin` starts Gloo's work on the bytes of the tensor.
+Work CollectiveBackend::message(const char* name, c10d::OpType type, const Tensors& tensors, int peer, int tag,
+                                std::function<Work(Tensors&)> begin) {
+  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, got ", tensors.size());
+  check_collective_tensor(name, tensors[0]);
+  TORCH_CHECK_VALUE(tag < kTimeTag, name, ": expected a tag below 2**30, got ", tag);
+  const bool sends = type == c10d::OpType::SEND;
+  Call call{name, type, sends ? tensors : Tensors{}, sends ? Tensors{} : tensors};
+  call.link = {1, tensors[0].nbytes(), sends ? ATALLA_COPY_LINK_SEND : ATALLA_COPY_LINK_RECEIVE};
+  call.message = MessageKey{sends, peer, tag};
+  call.post = [host = Tensors{host_bytes(tensors[0])}, begin = std::move(begin)]() mutable -> HostWorks {
+    return {begin(host)};
   };
   return submit(std::move(call));
+}
+
+Work CollectiveBackend::send(Tensors& tensors, int destination, int tag) {
+  return message("accl:send", c10d::OpType::SEND, tensors, destination, tag,
+                 [this, destination, tag](Tensors& host) { return host_->send(host, destination, tag); });
 }
 
 Work CollectiveBackend::recv(Tensors& tensors, int source, int tag) {
-  const at::Tensor t = message("accl:recv", tensors, tag);
-  Call call{"accl:recv", c10d::OpType::RECV, {}, {t}};
-  call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
-  call.message = MessageKey{false, source, tag};
-  call.post = [this, host = Tensors{host_bytes(t)}, source, tag]() mutable -> HostWorks {
-    return {host_->recv(host, source, tag)};
-  };
-  return submit(std::move(call));
+  return message("accl:recv", c10d::OpType::RECV, tensors, source, tag,
+                 [this, source, tag](Tensors& host) { return host_->recv(host, source, tag); });
 }
 
 Work CollectiveBackend::recvAnysource(Tensors& tensors, int tag) {
-  const at::Tensor t = message("accl:recv_any_source", tensors, tag);
-  Call call{"accl:recv_any_source", c10d::OpType::RECVANYSOURCE, {}, {t}};
-  call.link = {1, t.nbytes(), ATALLA_COPY_LINK_RECEIVE};
-  call.message = MessageKey{false, -1, tag};
-  call.post = [this, host = Tensors{host_bytes(t)}, tag]() mutable -> HostWorks {
-    return {host_->recvAnysource(host, tag)};
-  };
-  return submit(std::move(call));
+  return message("accl:recv_any_source", c10d::OpType::RECVANYSOURCE, tensors, /*peer=*/-1, tag,
+                 [this, tag](Tensors& host) { return host_->recvAnysource(host, tag); });
 }
 
 // Reached when the work of the device's current stream is done on all ranks.

@@ -47,14 +47,15 @@ void finish(const Operands& operands) {
   for (const Operand& o : operands) o.reduction.finish(o.buffer, o.tensor);
 }
 
-// The work that `start` begins for each operand that has elements.
-template <class F>
-HostWorks reduce_each(const Operands& operands, F&& start) {
+// The work that `start` begins for each operand that has elements, by its number, its memory and its options.
+template <class Options, class F>
+HostWorks reduce_each(const Operands& operands, Options options, F&& start) {
   HostWorks works;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].host.numel() == 0) continue;
     Tensors host{operands[i].host};
-    works.push_back(start(i, host, operands[i].reduction.gloo_op()));
+    options.reduceOp = operands[i].reduction.gloo_op();
+    works.push_back(start(i, host, options));
   }
   return works;
 }
@@ -68,9 +69,7 @@ Work CollectiveBackend::reduce_tensors(const char* name, c10d::OpType type, Tens
   call.prepare = [operands] { convert(*operands, /*preserve=*/false); };
   call.link = ring(size_, per_rank(gloo_bytes(*operands), size_), /*rounds=*/2);
   call.post = [this, operands, options] {
-    return reduce_each(*operands, [&](size_t, Tensors& host, const c10d::ReduceOp& op) {
-      c10d::AllreduceOptions host_options = options;
-      host_options.reduceOp = op;
+    return reduce_each(*operands, options, [this](size_t, Tensors& host, const c10d::AllreduceOptions& host_options) {
       return host_->allreduce(host, host_options);
     });
   };
@@ -98,9 +97,7 @@ Work CollectiveBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opti
   call.root = options.rootRank;
   call.link = tree(size_, gloo_bytes(*operands), root ? ATALLA_COPY_LINK_RECEIVE : ATALLA_COPY_LINK_SEND);
   call.post = [this, operands, options] {
-    return reduce_each(*operands, [&](size_t, Tensors& host, const c10d::ReduceOp& op) {
-      c10d::ReduceOptions host_options = options;
-      host_options.reduceOp = op;
+    return reduce_each(*operands, options, [this](size_t, Tensors& host, const c10d::ReduceOptions& host_options) {
       return host_->reduce(host, host_options);
     });
   };
@@ -128,12 +125,11 @@ Work CollectiveBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& i
   call.prepare = [operands] { convert(*operands, /*preserve=*/true); };
   call.link = ring(size_, per_rank(gloo_bytes(*operands), size_));
   // One reduction for each part, to its rank: parts may differ in size.
-  call.post = [this, operands, options] {
-    return reduce_each(*operands, [&](size_t root, Tensors& host, const c10d::ReduceOp& op) {
-      c10d::ReduceOptions host_options;
-      host_options.reduceOp = op;
+  c10d::ReduceOptions part_options;
+  part_options.timeout = options.timeout;
+  call.post = [this, operands, part_options] {
+    return reduce_each(*operands, part_options, [this](size_t root, Tensors& host, c10d::ReduceOptions host_options) {
       host_options.rootRank = static_cast<int64_t>(root);
-      host_options.timeout = options.timeout;
       return host_->reduce(host, host_options);
     });
   };
@@ -159,12 +155,11 @@ Work CollectiveBackend::scatter_reduced(const char* name, c10d::OpType type, Ten
     for (Operand& o : *to) o.set_buffer(o.reduction.result_for(o.tensor));
   };
   call.link = ring(size_, per_rank(gloo_bytes(*from), size_));
-  call.post = [this, from, options] {
-    return reduce_each(*from, [&](size_t, Tensors& whole, const c10d::ReduceOp& op) {
-      c10d::AllreduceOptions host_options;
-      host_options.reduceOp = op;
-      host_options.timeout = options.timeout;
-      return host_->allreduce(whole, host_options);
+  c10d::AllreduceOptions whole_options;
+  whole_options.timeout = options.timeout;
+  call.post = [this, from, whole_options] {
+    return reduce_each(*from, whole_options, [this](size_t, Tensors& whole, const c10d::AllreduceOptions& given) {
+      return host_->allreduce(whole, given);
     });
   };
   // Gloo reduces the whole for everybody, also where it is asked for a part.

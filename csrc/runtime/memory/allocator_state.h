@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,11 +15,31 @@
 #include "runtime/memory/allocator_stats.h"
 #include "runtime/memory/block.h"
 #include "runtime/memory/pool.h"
-#include "runtime/memory/private_pool.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/spin_lock.h"
 
 namespace atalla::runtime {
+
+// Memory that only the allocations routed to it use. Its segments go back to the device when nobody uses the pool any
+// more; until then their addresses are kept, since a graph may replay work on them.
+struct PrivatePool {
+  PoolId id;
+  PoolOptions options;
+  int users = 0;
+  int busy = 0;  // allocations that are waiting for memory
+  size_t segments = 0;
+  PoolSet pools;
+
+  PrivatePool(PoolId id_, PoolOptions options_) : id(id_), options(options_), pools(this, options_.no_split) {}
+};
+
+// Sends allocations to a private pool.
+struct Route {
+  PrivatePool* pool;
+  bool capture;            // frees with record_stream wait for its end: no event can be recorded on a capturing stream
+  std::thread::id thread;  // that began it
+  std::function<bool(const Stream&)> takes;  // by the allocation's stream; null: all allocations of the thread
+};
 
 // The implementation of the caching allocator. Public members lock; private ones are called with lock_ held, and those
 // that wait for the device let it go meanwhile.

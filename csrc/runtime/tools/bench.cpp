@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "runtime/tools/bench.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "runtime/c_api/atalla.hpp"
+#include "runtime/tools/session.h"
 
 namespace atalla::tools {
 namespace {

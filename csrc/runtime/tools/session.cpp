@@ -9,9 +9,7 @@
 #include <stdexcept>
 
 #include "runtime/c_api/atalla.hpp"
-#include "runtime/tools/bench.h"
 #include "runtime/tools/npy.h"
-#include "runtime/tools/trace.h"
 
 namespace atalla::tools {
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "runtime/tools/trace.h"
-
 #include "runtime/device/api.h"
 #include "runtime/loadable/file/json.h"
 #include "runtime/tools/npy.h"
+#include "runtime/tools/session.h"
 
 namespace atalla::tools {
 namespace {

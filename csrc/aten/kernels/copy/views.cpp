@@ -2,6 +2,7 @@
 //
 // Views, storage and resizing: metadata only, by upstream's own functions wherever these do not touch memory.
 #include <ATen/native/ResizeCommon.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/is_set_to_native.h>
@@ -79,7 +80,20 @@ void record_tensor_stream(Tensor& self, at::Stream stream) {
   if (self.numel() != 0) record_stream(self.storage().data_ptr(), stream);
 }
 
+// A plain tensor of the host or of the device. Other devices' tensors stay what they are to upstream.
+bool is_dense(const Tensor& t) {
+  constexpr c10::DispatchKeySet backends({c10::BackendComponent::CPUBit, c10::BackendComponent::PrivateUse1Bit});
+  return t.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && t.key_set().has_any(backends);
+}
+
+// `p.data = t` between the host and the device. Module.to relies on it: where it is refused, every parameter becomes a
+// new object, ties between parameters break, and an optimizer goes on holding the old ones.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  return (is_dense(self) && is_dense(from)) || at::native::_has_compatible_shallow_copy_type(self, from);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
@@ -102,4 +116,5 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("record_stream", torch::CppFuncti
 TORCH_LIBRARY_IMPL(aten, ZeroTensor, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace
+
 }  // namespace atalla::aten

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Indices from counts and counts from indices: repeat_interleave, bincount, and the coordinates of triangles.
-
+// Indices from counts and counts from indices: repeat_interleave, bincount; triangles, and the coordinates of them.
+#include "aten/kernels/adaptor.h"
 #include "aten/kernels/index/scatter.h"
 
 namespace atalla::aten {
@@ -75,6 +75,10 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   Tensor out = at::zeros({bins}, counts.dtype(dtype));
   write_rows(out, 0, index, weighted ? weights.to(dtype) : at::full({}, 1, counts), Combine::kAdd, false);
   return out;
+}
+
+void triangle(const Kernel& kernel, Triangle kept, const Tensor& self, int64_t diagonal, const Tensor& out) {
+  launch(kernel, self.scalar_type(), {out}, {self}, TriangleParameters{.diagonal = diagonal, .kept = kept});
 }
 
 }  // namespace atalla::aten

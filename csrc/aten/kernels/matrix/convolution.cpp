@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Convolution. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones, splits complex numbers
-// into real ones, and calls the overrideable op.
-#include "aten/kernels/matrix/convolution.h"
-
+// Convolution, and its gradients. Upstream's `convolution` checks the arguments, turns 1-d cases into 2-d ones, splits
+// complex numbers into real ones, and calls the overrideable op. `atalla::int_convolution` takes int8 tensors; its sums
+// are int32.
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/conv_tbc_native.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <numeric>
+
+#include "aten/kernels/adaptor.h"
 
 namespace atalla::aten {
 
@@ -80,8 +84,8 @@ void launch_phase(const Tensor& out, const Tensor& input, const Tensor& weight, 
   builder.parameters(parameters).launch(input.device());
 }
 
-}  // namespace
-
+// Of the result and of both gradients, as on the CPU: channels last, if the input or the weight is. (Whether float16
+// volumes are, depends on the CPU; here they are.) `output_padding` is that of a transposed convolution, else empty.
 MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntArrayRef stride,
                                 IntArrayRef output_padding, int64_t groups) {
   for (const Tensor& t : {input, weight}) {
@@ -93,9 +97,11 @@ MemoryFormat convolution_format(const Tensor& input, const Tensor& weight, IntAr
   return MemoryFormat::Contiguous;
 }
 
+// One launch into `out`, whose spatial sizes need not be those that the input gives. What lies outside of the input
+// counts as `outside` (a scalar, perhaps undefined: 0). The sums have the dtype of `out`.
 void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                        const Tensor& outside) {
+                        const Tensor& outside = Tensor()) {
   ConvolutionParameters parameters{.groups = groups};
   for (int64_t d = 0; d < input.dim() - 2; ++d) {
     parameters.stride[d] = stride[d];
@@ -106,6 +112,7 @@ void launch_convolution(const Tensor& out, const Tensor& input, const Tensor& we
   else launch(kConvolution, out.scalar_type(), {out}, {input, weight, bias}, parameters);
 }
 
+// Into `out`, from whose sizes the output padding follows.
 void transposed_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                             IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
   if (out.numel() == 0) return;
@@ -135,6 +142,8 @@ void transposed_convolution(const Tensor& out, const Tensor& input, const Tensor
   }
 }
 
+}  // namespace
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    int64_t groups) {
@@ -157,5 +166,141 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   else launch_convolution(out, input, weight, bias, stride, padding, dilation, groups);
   return out;
 }
+
+namespace {
+
+// The channels of a group become the batch, and the batch becomes channels that are summed over.
+Tensor batch_as_channels(const Tensor& t, int64_t groups) {
+  if (groups == 1) return t.transpose(0, 1);
+  const int64_t n = t.size(0), channels = t.size(1) / groups;
+  DimVector grouped{n, groups, channels}, order{2, 1, 0}, merged{channels, groups * n};
+  for (int64_t d = 2; d < t.dim(); ++d) {
+    grouped.push_back(t.size(d));
+    order.push_back(d + 1);
+    merged.push_back(t.size(d));
+  }
+  return t.reshape(grouped).permute(order).reshape(merged);
+}
+
+// The gradient of the weight [co, ci, kernel...], which slid over `image` and gave `result` (of a transposed
+// convolution: the other way round). A tap's is the sum of products of the result with the image shifted by the tap, so
+// the result slides over the image, with stride and dilation exchanged.
+Tensor weight_gradient(const Tensor& image, const Tensor& result, const Tensor& weight, IntArrayRef stride,
+                       IntArrayRef padding, IntArrayRef dilation, int64_t groups, MemoryFormat format) {
+  Tensor gradient = empty(weight.sizes(), weight.scalar_type(), weight.device().index(), format);
+  if (image.numel() == 0 || result.numel() == 0) return gradient.zero_();
+  launch_convolution(gradient.transpose(0, 1), batch_as_channels(image, groups), result.transpose(0, 1), Tensor(),
+                     dilation, padding, stride, groups);
+  return gradient;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
+                                                        const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
+                                                        IntArrayRef dilation, bool transposed,
+                                                        IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> output_mask) {
+  Tensor grad_input, grad_weight, grad_bias;
+  const MemoryFormat format =
+      convolution_format(input, weight, stride, transposed ? output_padding : IntArrayRef(), groups);
+  if (output_mask[0]) {
+    grad_input = empty(input.sizes(), input.scalar_type(), input.device().index(), format);
+    if (transposed) launch_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
+    else transposed_convolution(grad_input, grad_output, weight, Tensor(), stride, padding, dilation, groups);
+  }
+  if (output_mask[1]) {
+    const Tensor &image = transposed ? grad_output : input, &result = transposed ? input : grad_output;
+    grad_weight = weight_gradient(image, result, weight, stride, padding, dilation, groups, format);
+  }
+  if (output_mask[2]) {
+    DimVector dims{0};
+    for (int64_t d = 2; d < grad_output.dim(); ++d) dims.push_back(d);
+    grad_bias = at::sum(grad_output, dims);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+Tensor conv_tbc(const Kernel& kernel, const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
+  if (!at::isFloatingType(self.scalar_type())) return at::native::conv_tbc(self, weight, bias, pad);
+  TORCH_CHECK(self.dim() == 3, "Input must have 3 dims: time, batch, in_channel");
+  TORCH_CHECK(weight.dim() == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
+  TORCH_CHECK(bias.dim() == 1, "Bias must be 1-D");
+  TORCH_CHECK(self.size(2) == weight.size(1), "Input dim 2 (input channels) is not == dim 1 in the weight tensor (",
+              self.size(2), " and ", weight.size(1), ")");
+  TORCH_CHECK(weight.size(2) == bias.size(0), "Bias size must equal dim 2 in the weight tensor (output channels).");
+  TORCH_CHECK(self.scalar_type() == weight.scalar_type() && self.scalar_type() == bias.scalar_type(),
+              "expected input, weight and bias to have the same dtype, but got: ", self.scalar_type(), ", ",
+              weight.scalar_type(), " and ", bias.scalar_type());
+  Tensor out = at::empty({self.size(0) - weight.size(0) + 1 + 2 * pad, self.size(1), weight.size(2)}, self.options());
+  launch(kernel, self.scalar_type(), {out}, {self, weight, bias}, ConvTbcParameters{.padding = pad});
+  return out;
+}
+
+namespace {
+
+constexpr const char* kName = "int_convolution";
+
+DimVector per_dimension(const char* name, IntArrayRef values, int64_t spatial, int64_t least) {
+  TORCH_CHECK(static_cast<int64_t>(values.size()) == spatial, kName, ": expected ", spatial, " values of ", name,
+              ", got ", values);
+  for (const int64_t value : values)
+    TORCH_CHECK(value >= least, kName, ": expected ", name, " of at least ", least, ", got ", values);
+  return DimVector(values);
+}
+
+// input [n, ci, *i], weight as of at::convolution, bias: int32 [co], outside: one integer
+Tensor int_convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                       const std::optional<Tensor>& outside, IntArrayRef stride, IntArrayRef padding,
+                       IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  const c10::OptionalDeviceGuard guard(at::device_of(input));
+  check_devices(kName, input, weight, bias, outside);
+  const int64_t spatial = input.dim() - 2;
+  TORCH_CHECK(spatial >= 1 && spatial <= 3 && weight.dim() == input.dim(), kName,
+              ": expected an input and a weight of 3 to 5 dimensions, got ", input.sizes(), " and ", weight.sizes());
+  TORCH_CHECK(input.scalar_type() == at::kChar && weight.scalar_type() == at::kChar, kName,
+              ": expected two int8 tensors, got ", input.scalar_type(), " and ", weight.scalar_type());
+  const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
+  TORCH_CHECK(groups > 0 && weight.size(0) % groups == 0 && input.size(1) == channels, kName, ": an input of ",
+              input.size(1), " channels does not fit a weight of the sizes ", weight.sizes(), " in ", groups,
+              " groups");
+  const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
+  TORCH_CHECK(!bias || (bias->scalar_type() == at::kInt && bias->dim() == 1 && bias->size(0) == out_channels), kName,
+              ": expected an int32 bias of the size ", out_channels, ", got ", bias->sizes(), " of ",
+              bias->scalar_type());
+  TORCH_CHECK(!outside || (outside->numel() == 1 && !at::isFloatingType(outside->scalar_type())), kName,
+              ": expected one integer for `outside`, got ", outside->sizes(), " of ", outside->scalar_type());
+  TORCH_CHECK(!outside || !transposed, kName, ": a transposed convolution takes no `outside`; pass None");
+  const DimVector steps = per_dimension("stride", stride, spatial, 1);
+  const DimVector border = per_dimension("padding", padding, spatial, 0);
+  const DimVector distances = per_dimension("dilation", dilation, spatial, 1);
+  if (transposed) {
+    const auto sizes = at::native::conv_input_size(input.sizes(), weight.sizes(), border,
+                                                   per_dimension("output_padding", output_padding, spatial, 0), steps,
+                                                   distances, groups);
+    Tensor out = empty(sizes, at::kInt, input.device().index(), MemoryFormat::Contiguous);
+    transposed_convolution(out, input, weight, bias.value_or(Tensor()), steps, border, distances, groups);
+    return out;
+  }
+  for (int64_t d = 0; d < spatial; ++d)
+    TORCH_CHECK(input.size(2 + d) + 2 * border[d] > distances[d] * (weight.size(2 + d) - 1), kName,
+                ": a weight of the sizes ", weight.sizes(), " is larger than the padded input ", input.sizes());
+  const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), border, steps, distances);
+  Tensor out = empty(sizes, at::kInt, input.device().index(), MemoryFormat::Contiguous);
+  launch_convolution(out, input, weight, bias.value_or(Tensor()), steps, border, distances, groups,
+                     outside ? outside->reshape({}) : Tensor());
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(atalla, m) {
+  m.def(
+      "int_convolution(Tensor input, Tensor weight, Tensor? bias, Tensor? outside, int[] stride, int[] padding, "
+      "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+      {at::Tag::pt2_compliant_tag});
+}
+
+TORCH_LIBRARY_IMPL(atalla, PrivateUse1, m) { m.impl("int_convolution", TORCH_FN(int_convolution)); }
 
 }  // namespace atalla::aten

@@ -3,7 +3,9 @@
 // Tensors made of a rule.
 #include <ATen/AccumulateType.h>
 #include <ATen/Dispatch.h>
+#include <ATen/native/Math.h>
 #include <ATen/native/RangeUtils.h>
+#include <ATen/native/UnaryOps.h>
 
 #include "aten/kernels/adaptor.h"
 
@@ -134,4 +136,18 @@ Tensor& eye_out(int64_t n, int64_t m, Tensor& out) {
   return out;
 }
 
+namespace {
+
+void kaiser_window(TensorIteratorBase& iterator, int64_t length, double beta) {
+  const Tensor x = widened(iterator.tensor(1)).mul(2.0 / static_cast<double>(length - 1)).sub(1);
+  const Tensor inside = at::rsub(x.square(), 1).clamp_min(0);  // below 0 by a rounding at the ends
+  iterator.tensor(0).copy_(at::i0(inside.sqrt().mul(beta)).div(calc_i0(beta)));
+}
+
+}  // namespace
+
 }  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(kaiser_window_stub, &atalla::aten::kaiser_window)
+}  // namespace at::native

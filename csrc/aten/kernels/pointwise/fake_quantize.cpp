@@ -2,6 +2,8 @@
 //
 // Fake quantization: values rounded to those that an integer with scale and zero point represents, and a mask of those
 // that its range contains. The gradient is upstream's: the mask.
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/quantized/FakeQuantAffine.h>
 
 #include "aten/kernels/pointwise/pointwise.h"
 
@@ -25,16 +27,7 @@ std::tuple<Tensor, Tensor> results(const Tensor& self) {
 std::tuple<Tensor, Tensor> quantize(const Tensor& self, const Tensor& scale, const Tensor& zero_point,
                                     const Tensor& enabled, int64_t quant_min, int64_t quant_max) {
   auto [out, mask] = results(self);
-  auto iterator = TensorIteratorConfig()
-                      .check_all_same_dtype(false)
-                      .allow_cpu_scalars(true)
-                      .add_output(out)
-                      .add_output(mask)
-                      .add_const_input(self)
-                      .add_const_input(scale)
-                      .add_const_input(zero_point)
-                      .add_const_input(enabled)
-                      .build();
+  auto iterator = mixed_iterator({out, mask}, self, scale, zero_point, enabled);
   // Zero points that are integers are added to the rounded quotient; others are rounded with it.
   const bool whole = !at::isFloatingType(zero_point.scalar_type());
   run_pointwise(iterator, kByChannel, quant_min, quant_max, whole);
@@ -49,8 +42,7 @@ std::tuple<Tensor, Tensor> fake_quantize_per_tensor(const Tensor& self, double s
   TORCH_CHECK(zero_point >= quant_min && zero_point <= quant_max,
               "`zero_point` must be between `quant_min` and `quant_max`.");
   auto [out, mask] = results(self);
-  auto iterator =
-      TensorIteratorConfig().check_all_same_dtype(false).add_output(out).add_output(mask).add_const_input(self).build();
+  auto iterator = mixed_iterator({out, mask}, self);
   // In the precision of `self`, which for halves is float32.
   const float rounded = static_cast<float>(scale);
   if (self.scalar_type() == at::kDouble)
@@ -88,4 +80,39 @@ std::tuple<Tensor, Tensor> fake_quantize_per_channel(const Tensor& self, const T
   return quantize(self, scale.view(shape), zero_point.view(shape), enabled, quant_min, quant_max);
 }
 
+namespace {
+
+constexpr uint32_t kFloat32 = 1u << 6;
+const PointwiseKernel kGradient{"pointwise.fake_quantize_learnable_gradient", kFloat32, 4};
+const PointwiseKernel kZeroPoint{"pointwise.fake_quantize_zero_point_gradient", kFloat32, 4};
+
+// The operands of upstream's iterator: gradients of the input, the scale and the zero point; input, gradient.
+void learned_gradients(const TensorIterator& upstream, const Tensor& scale, const Tensor& zero_point, int64_t quant_min,
+                       int64_t quant_max, double grad_factor) {
+  const auto launch_gradient = [&](std::initializer_list<Tensor> outputs, const PointwiseKernel& kernel) {
+    auto iterator = mixed_iterator(outputs, upstream.tensor(3), upstream.tensor(4), scale, zero_point);
+    run_pointwise(iterator, kernel, quant_min, quant_max, grad_factor);
+  };
+  launch_gradient({upstream.tensor(0), upstream.tensor(1)}, kGradient);
+  launch_gradient({upstream.tensor(2)}, kZeroPoint);
+}
+
+void by_tensor(TensorIterator& upstream, float scale, float, int64_t zero_point, int64_t quant_min, int64_t quant_max,
+               float grad_factor) {
+  const TensorOptions options = upstream.tensor(3).options();
+  learned_gradients(upstream, at::full({}, scale, options), at::full({}, zero_point, options), quant_min, quant_max,
+                    grad_factor);
+}
+
+void by_channel(TensorIterator& upstream, int64_t quant_min, int64_t quant_max, float grad_factor) {
+  learned_gradients(upstream, upstream.tensor(5), upstream.tensor(6), quant_min, quant_max, grad_factor);
+}
+
+}  // namespace
+
 }  // namespace atalla::aten
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(fake_quant_grad_learnable_tensor_stub, &atalla::aten::by_tensor)
+REGISTER_PRIVATEUSE1_DISPATCH(fake_quant_grad_learnable_channel_stub, &atalla::aten::by_channel)
+}  // namespace at::native

@@ -82,18 +82,21 @@ SegmentReduceParameters segment_parameters(at::native::ReductionType reduction, 
           .initial = initial.has_value() ? initial->toDouble() : 0};
 }
 
+// As [outer, size, inner].
+Tensor along(const Tensor& t, int64_t axis) {
+  const auto product = [](IntArrayRef sizes) { return c10::multiply_integers(sizes); };
+  return t.contiguous().view({product(t.sizes().slice(0, axis)), t.size(axis), product(t.sizes().slice(axis + 1))});
+}
+
 // `kOffsets`: the numbers are where segments begin, else their lengths.
 template <bool kOffsets>
 Tensor segments(at::native::ReductionType reduction, const Tensor& data, const Tensor& numbers, int64_t,
                 const std::optional<Scalar>& initial) {
-  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (kOffsets ? 1 : 0);
+  const int64_t axis = numbers.dim() - 1;
   DimVector sizes(data.sizes());
-  sizes[axis] = count;
+  sizes[axis] = numbers.size(axis) - (kOffsets ? 1 : 0);
   Tensor out = empty_like_dtype(data, sizes, data.scalar_type());
-  const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
-  const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  launch(kSegmentReduce, data.scalar_type(), {out.view({outer, count, inner})},
-         {data.view({outer, data.size(axis), inner}), numbers.view({outer, numbers.size(axis)})},
+  launch(kSegmentReduce, data.scalar_type(), {along(out, axis)}, {along(data, axis), along(numbers, axis).squeeze(2)},
          segment_parameters(reduction, kOffsets, initial));
   return out;
 }
@@ -102,17 +105,12 @@ template <bool kOffsets>
 Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor& data,
                          at::native::ReductionType reduction, const Tensor& numbers, int64_t,
                          const std::optional<Scalar>& initial) {
-  const int64_t axis = numbers.dim() - 1, count = numbers.size(axis) - (kOffsets ? 1 : 0);
+  const int64_t axis = numbers.dim() - 1;
   Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
-  if (count == 0) return out.zero_();
-  const int64_t outer = c10::multiply_integers(data.sizes().slice(0, axis));
-  const int64_t inner = c10::multiply_integers(data.sizes().slice(axis + 1));
-  const Tensor grads = grad.contiguous().view({outer, count, inner});
-  const Tensor results = output.contiguous().view({outer, count, inner});
-  const Tensor rows = data.contiguous().view({outer, data.size(axis), inner});
-  const Tensor bounds = numbers.contiguous().view({outer, numbers.size(axis)});
-  launch(kSegmentBackward, data.scalar_type(), {out.view({outer, data.size(axis), inner})},
-         {grads, results, rows, bounds}, segment_parameters(reduction, kOffsets, initial));
+  if (output.size(axis) == 0) return out.zero_();
+  launch(kSegmentBackward, data.scalar_type(), {along(out, axis)},
+         {along(grad, axis), along(output, axis), along(data, axis), along(numbers, axis).squeeze(2)},
+         segment_parameters(reduction, kOffsets, initial));
   return out;
 }
 

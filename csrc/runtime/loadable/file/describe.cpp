@@ -9,7 +9,7 @@
 #include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/json.h"
 #include "runtime/loadable/file/section_names.h"
-#include "runtime/loadable/program/bind_symbols.h"
+#include "runtime/loadable/program/ports.h"
 
 namespace atalla::runtime::loadable {
 namespace {

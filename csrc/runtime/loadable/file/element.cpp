@@ -37,90 +37,71 @@ double from_half(uint16_t bits) noexcept {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-template <class T>
-void store(void* place, double x) noexcept {
-  auto value = static_cast<T>(x);
-  std::memcpy(place, &value, sizeof value);
-}
+// Types as which elements are stored, besides those of C++.
+template <int kExponentBits>
+struct Half {
+  Half() = default;
+  explicit Half(double x) noexcept : bits(to_half<kExponentBits>(x)) {}
+  explicit operator double() const noexcept { return from_half<kExponentBits>(bits); }
+  uint16_t bits = 0;
+};
+struct Bool {
+  Bool() = default;
+  explicit Bool(double x) noexcept : byte(x != 0) {}
+  explicit operator double() const noexcept { return byte; }
+  uint8_t byte = 0;
+};
 
-template <class T>
-T load(const void* place) noexcept {
-  T value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
+// f(a value of the stored type, how many of these an element has); nothing for a code that is no dtype.
+template <class F>
+void with_type(uint8_t dtype, F&& f) noexcept {
+  switch (dtype) {
+    case ATALLA_U8:
+      return f(uint8_t{}, 1);
+    case ATALLA_BOOL:
+      return f(Bool{}, 1);
+    case ATALLA_I8:
+      return f(int8_t{}, 1);
+    case ATALLA_I16:
+      return f(int16_t{}, 1);
+    case ATALLA_I32:
+      return f(int32_t{}, 1);
+    case ATALLA_I64:
+      return f(int64_t{}, 1);
+    case ATALLA_F16:
+      return f(Half<5>{}, 1);
+    case ATALLA_BF16:
+      return f(Half<8>{}, 1);
+    case ATALLA_F32:
+      return f(float{}, 1);
+    case ATALLA_F64:
+      return f(double{}, 1);
+    case ATALLA_C64:
+      return f(float{}, 2);
+    case ATALLA_C128:
+      return f(double{}, 2);
+    default:
+      return;
+  }
 }
 
 }  // namespace
 
 void store_element(uint8_t dtype, void* place, Number number) noexcept {
-  double x = number.real;
-  switch (dtype) {
-    case ATALLA_U8:
-      return store<uint8_t>(place, x);
-    case ATALLA_BOOL:
-      return store<uint8_t>(place, x != 0);
-    case ATALLA_I8:
-      return store<int8_t>(place, x);
-    case ATALLA_I16:
-      return store<int16_t>(place, x);
-    case ATALLA_I32:
-      return store<int32_t>(place, x);
-    case ATALLA_I64:
-      return store<int64_t>(place, x);
-    case ATALLA_F16: {
-      uint16_t bits = to_half<5>(x);
-      std::memcpy(place, &bits, sizeof bits);
-      return;
-    }
-    case ATALLA_BF16: {
-      uint16_t bits = to_half<8>(x);
-      std::memcpy(place, &bits, sizeof bits);
-      return;
-    }
-    case ATALLA_F32:
-      return store<float>(place, x);
-    case ATALLA_F64:
-      return store<double>(place, x);
-    case ATALLA_C64:
-      store<float>(place, x);
-      return store<float>(static_cast<char*>(place) + sizeof(float), number.imag);
-    case ATALLA_C128:
-      store<double>(place, x);
-      return store<double>(static_cast<char*>(place) + sizeof(double), number.imag);
-    default:
-      return;
-  }
+  with_type(dtype, [&]<class T>(T, size_t parts) {
+    const T values[] = {static_cast<T>(number.real), static_cast<T>(number.imag)};
+    std::memcpy(place, values, parts * sizeof(T));
+  });
 }
 
 Number load_element(uint8_t dtype, const void* place) noexcept {
-  switch (dtype) {
-    case ATALLA_U8:
-    case ATALLA_BOOL:
-      return {static_cast<double>(load<uint8_t>(place)), 0};
-    case ATALLA_I8:
-      return {static_cast<double>(load<int8_t>(place)), 0};
-    case ATALLA_I16:
-      return {static_cast<double>(load<int16_t>(place)), 0};
-    case ATALLA_I32:
-      return {static_cast<double>(load<int32_t>(place)), 0};
-    case ATALLA_I64:
-      return {static_cast<double>(load<int64_t>(place)), 0};
-    case ATALLA_F16:
-      return {from_half<5>(load<uint16_t>(place)), 0};
-    case ATALLA_BF16:
-      return {from_half<8>(load<uint16_t>(place)), 0};
-    case ATALLA_F32:
-      return {static_cast<double>(load<float>(place)), 0};
-    case ATALLA_F64:
-      return {load<double>(place), 0};
-    case ATALLA_C64:
-      return {static_cast<double>(load<float>(place)),
-              static_cast<double>(load<float>(static_cast<const char*>(place) + sizeof(float)))};
-    case ATALLA_C128:
-      return {load<double>(place), load<double>(static_cast<const char*>(place) + sizeof(double))};
-    default:
-      return {};
-  }
+  Number number;
+  with_type(dtype, [&]<class T>(T, size_t parts) {
+    T values[2]{};
+    std::memcpy(static_cast<void*>(values), place, parts * sizeof(T));
+    number = {static_cast<double>(values[0]), static_cast<double>(values[1])};
+  });
+  return number;
 }
 
 }  // namespace atalla::runtime::loadable

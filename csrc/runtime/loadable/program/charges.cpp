@@ -9,6 +9,7 @@
 #include "runtime/device/api.h"
 #include "runtime/device/error.h"
 #include "runtime/loadable/file/element.h"
+#include "runtime/loadable/file/geometry.h"
 #include "runtime/loadable/file/regions.h"
 #include "runtime/loadable/program/code.h"
 #include "runtime/loadable/program/golden.h"

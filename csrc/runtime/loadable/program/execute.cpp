@@ -12,8 +12,7 @@
 #include "runtime/graph/capture.h"
 #include "runtime/loadable/file/describe.h"
 #include "runtime/loadable/file/problems.h"
-#include "runtime/loadable/program/arguments.h"
-#include "runtime/loadable/program/bind_symbols.h"
+#include "runtime/loadable/program/ports.h"
 #include "runtime/stream/observer.h"
 
 namespace atalla::runtime::loadable {

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/c_api/atalla_program.h"
 #include "runtime/device/device.h"
-#include "runtime/loadable/file/view.h"
+#include "runtime/loadable/file/problems.h"
+#include "runtime/loadable/program/instance.h"
 
 namespace atalla::runtime::loadable {
 
@@ -69,5 +71,18 @@ struct MethodPorts {
 
   MethodPorts(const View& view, uint32_t method, uint64_t placeholder);
 };
+
+// Compares a caller's tensor with what the program expects. `what` is "input" or "output"; `device` is null for host
+// memory. Adds one problem for each property that differs.
+void check_argument(const char* what, size_t index, const BoundPort& port, const atalla_tensor& given,
+                    const Device* device, Problems& problems);
+
+// The symbols' values that the sizes of a call's inputs give, in the order of DynamicMethod::symbols. A dimension that
+// is out of its range, or no multiple of what it must be, is a problem which names input, dimension, size and range.
+std::vector<int64_t> bind_symbols(const View& view, const DynamicMethod& dynamic, uint32_t first_input,
+                                  const atalla_tensor* inputs, Problems& problems);
+
+// "2 to 32", "at least 2", "a multiple of 4 from 8 to 64": the sizes that a symbol allows its dimension.
+std::string range_text(const Symbol& symbol);
 
 }  // namespace atalla::runtime::loadable
