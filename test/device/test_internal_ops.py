@@ -116,10 +116,12 @@ def test_hash_tensor(dtype: torch.dtype) -> None:
         lambda t: torch.hash_tensor(t, (0, -1), keepdim=True),
         lambda t: torch.hash_tensor(t.transpose(0, 2), 0),
         lambda t: torch.hash_tensor(t[0, 0, 0]),
+        lambda t: torch.hash_tensor(t.reshape(*[1] * 20, *t.shape), 21),
         lambda t: torch.hash_tensor(t, 2, out=torch.empty(0, dtype=torch.uint64, device=t.device)),
     ):
         both(f, x)
     errors(torch.hash_tensor, x[:0], match="Expected reduction dim")
+    errors(torch.hash_tensor, x.reshape(*[1] * 65, -1), 0, match="only tensors with up to 64 dims are supported")
 
 
 def test_assertions() -> None:

@@ -196,8 +196,8 @@ const Kernel kNansum("reduce.nansum"), kXor("reduce.xor");
 // one is registered here.
 Tensor& hash_tensor_out(const Tensor& self, IntArrayRef dim, bool keepdim, int64_t mode, Tensor& out) {
   TORCH_CHECK(mode == 0, "hash_tensor: unknown mode ", mode);
-  TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes, self) && !self.is_complex(), "\"xor_sum_cpu\" not implemented for '",
-                              self.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(takes(kChipDtypes | kAnyRank, self) && !self.is_complex(),
+                              "\"xor_sum_cpu\" not implemented for '", self.scalar_type(), "'");
   TORCH_CHECK(out.scalar_type() == at::kUInt64, "Expected result to be of dtype uint64, but got ", out.scalar_type());
   if (self.numel() == 0) {
     TORCH_CHECK(!dim.empty(),
