@@ -65,7 +65,9 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     )
     chip = (root / "csrc/sim/chip.toml").read_text()
     write(out / "chip_toml.inc", f'R"TOML({chip})TOML"\n')
-    write(out / "chip_parameters.inc", chip_parameters.members(chip))
+    for name, struct, text in (("chip", "ChipConfig", chip), ("dram", "DramPreset", presets[0].read_text())):
+        write(out / f"{name}_parameters.inc", chip_parameters.members(text))
+        write(out / f"{name}_integers.inc", chip_parameters.integers(text, struct))
     binding = c_abi.load(root)
     write(root / "torch_atalla/driver/c_abi.py", binding.python())
     write(out / "status_names.inc", binding.status_names())

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <type_traits>
 
 #include "sim/abi/error.h"
 #include "sim/device/registry.h"
@@ -111,65 +112,24 @@ atalla_status write_struct(T value, const char* name, T* given) {
   return ATALLA_OK;
 }
 
-// The functions of the table, by file.
+// The functions of atalla_api behind status_name, in its order. Each has the signature that it has there.
+// clang-format off
+#define ATALLA_FORALL_API(X)                                                                                        \
+  X(device_count) X(device_open) X(device_close) X(device_properties) X(device_memory_fd) X(device_host_view)       \
+  X(mem_alloc) X(mem_free) X(mem_info)                                                                              \
+  X(stream_create) X(stream_destroy) X(stream_default) X(stream_query) X(stream_synchronize) X(stream_wait_event)   \
+  X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) X(event_cycles)              \
+  X(device_synchronize) X(copy) X(kernel_count) X(kernel_lookup) X(kernel_info) X(launch) X(launch_estimate)        \
+  X(counters_read) X(counters_reset) X(launch_records) X(scpad_alloc) X(scpad_free) X(set_threads) X(get_threads)   \
+  X(chip_config) X(charge_launch) X(charge_copy) X(execute_launch) X(execute_copy) X(work_records)                  \
+  X(mem_import) X(mem_release) X(stream_meet) X(meeting_arrival) X(meeting_tell)                                    \
+  X(charge_create) X(charge_provider_set) X(charges_waiting)
+// clang-format on
+
 namespace api {
-
-atalla_status device_count(int32_t* count);
-atalla_status device_open(const atalla_device_params* params, atalla_device* device);
-atalla_status device_close(atalla_device device);
-atalla_status device_properties(atalla_device device, atalla_device_properties* properties);
-atalla_status device_memory_fd(atalla_device device, int* fd);
-atalla_status device_host_view(atalla_device device, atalla_addr addr, uint64_t bytes, void** host);
-atalla_status mem_alloc(atalla_device device, uint64_t bytes, uint64_t align, atalla_addr* addr);
-atalla_status mem_free(atalla_device device, atalla_addr addr);
-atalla_status mem_info(atalla_device device, uint64_t* free_bytes, uint64_t* total_bytes);
-atalla_status mem_import(atalla_device device, int fd, uint64_t bytes, atalla_addr* addr);
-atalla_status mem_release(atalla_device device, atalla_addr addr);
-atalla_status counters_read(atalla_device device, atalla_counters* counters);
-atalla_status counters_reset(atalla_device device);
-atalla_status launch_records(atalla_device device, uint64_t from, atalla_launch_record* records, size_t* count);
-atalla_status work_records(atalla_device device, uint64_t from, atalla_work_record* records, size_t record_bytes,
-                           size_t* count);
-atalla_status scpad_alloc(atalla_device device, uint64_t bytes, uint64_t align, uint32_t* sid, uint32_t* addr);
-atalla_status scpad_free(atalla_device device, uint32_t sid, uint32_t addr);
-atalla_status chip_config(atalla_device device, const char** toml);
-
-atalla_status stream_create(atalla_device device, int32_t priority, atalla_stream* stream);
-atalla_status stream_destroy(atalla_stream stream);
-atalla_status stream_default(atalla_device device, atalla_stream* stream);
-atalla_status stream_query(atalla_stream stream);
-atalla_status stream_synchronize(atalla_stream stream);
-atalla_status stream_wait_event(atalla_stream stream, atalla_event event);
-atalla_status event_create(atalla_device device, atalla_event* event);
-atalla_status event_destroy(atalla_event event);
-atalla_status event_record(atalla_event event, atalla_stream stream);
-atalla_status event_query(atalla_event event);
-atalla_status event_synchronize(atalla_event event);
-atalla_status event_cycles(atalla_event event, uint64_t* cycles);
-atalla_status device_synchronize(atalla_device device);
-atalla_status stream_meet(atalla_stream stream, atalla_meeting* meeting);
-atalla_status meeting_arrival(atalla_meeting meeting, uint64_t* cycles);
-atalla_status meeting_tell(atalla_meeting meeting, uint64_t cycle);
-
-atalla_status copy(atalla_stream stream, const atalla_copy_params* params);
-atalla_status kernel_count(uint32_t* count);
-atalla_status kernel_lookup(const char* name, atalla_kernel* kernel);
-atalla_status kernel_info(atalla_kernel kernel, atalla_kernel_info* info);
-atalla_status launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
-atalla_status charge_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
-atalla_status charge_copy(atalla_stream stream, const atalla_copy_params* params);
-atalla_status execute_launch(atalla_stream stream, const atalla_launch_desc* desc, size_t desc_bytes);
-atalla_status execute_copy(atalla_stream stream, const atalla_copy_params* params);
-atalla_status launch_estimate(atalla_device device, const atalla_launch_desc* desc, size_t desc_bytes,
-                              atalla_launch_record* record);
-
-atalla_status charge_create(atalla_device device, const atalla_launch_charge* given, uint32_t* charge);
-atalla_status charge_provider_set(atalla_charge_provider provider, void* context);
-atalla_status charges_waiting(uint64_t* bytes);
-
-atalla_status set_threads(uint32_t threads);
-atalla_status get_threads(uint32_t* threads);
-
+#define ATALLA_DECLARE(name) std::remove_pointer_t<decltype(atalla_api::name)> name;
+ATALLA_FORALL_API(ATALLA_DECLARE)
+#undef ATALLA_DECLARE
 }  // namespace api
 
 }  // namespace atalla::sim

@@ -2,7 +2,6 @@
 //
 // The C ABI: streams and events.
 #include <cstdio>
-#include <utility>
 
 #include "sim/abi/api_internal.h"
 #include "sim/abi/looks.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The C ABI: copies, kernels and launches.
-#include <utility>
 
 #include "sim/abi/api_internal.h"
 #include "sim/abi/looks.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
-#include <utility>
 
 #include "sim/abi/error.h"
 

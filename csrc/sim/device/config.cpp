@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/device/config.h"
 
-#include <bit>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <set>
 
 #include "sim/abi/error.h"
 #include "sim/device/parameters.h"
@@ -28,84 +27,45 @@ constexpr uint64_t kMostArea = 1'000'000'000;
 constexpr uint64_t kMaxEdge = 1024;  // of the array, a vector and a tile
 
 constexpr IntegerField<ChipConfig> kIntegers[] = {
-    {"chip.clock_hz", &ChipConfig::chip_clock_hz, 1, 1'000'000'000'000},
-    {"chip.devices", &ChipConfig::chip_devices, 2, 2, Range::kAny, "ATALLA_DEVICE_COUNT sets the number of devices"},
-    {"dram.bytes", &ChipConfig::dram_bytes, 4096, uint64_t{1} << 46},
-    {"dram.alignment", &ChipConfig::dram_alignment, 16, 4096, Range::kPowerOfTwo},
-    {"bus.width_bytes", &ChipConfig::bus_width_bytes, 1, 1024, Range::kPowerOfTwo},
-    {"scratchpad.count", &ChipConfig::scratchpad_count, 1, 64},
-    {"scratchpad.bytes", &ChipConfig::scratchpad_bytes, 64, uint64_t{1} << 30, Range::kPowerOfTwo},
-    {"scratchpad.row_bytes", &ChipConfig::scratchpad_row_bytes, 64, 64, Range::kAny, kRow},
-    {"scratchpad.ports", &ChipConfig::scratchpad_ports, 1, 16},
-    {"scratchpad.banks", &ChipConfig::scratchpad_banks, 1, 32, Range::kPowerOfTwo},
-    {"instruction_cache.bytes", &ChipConfig::instruction_cache_bytes, 0, uint64_t{1} << 24, Range::kZeroOrPowerOfTwo},
-    {"instruction_cache.line_bytes", &ChipConfig::instruction_cache_line_bytes, 32, 4096, Range::kPowerOfTwo},
-    {"instruction_cache.ways", &ChipConfig::instruction_cache_ways, 1, 64, Range::kPowerOfTwo},
-    {"instruction_cache.miss_cycles", &ChipConfig::instruction_cache_miss_cycles, 0, kMaxCycles},
-    {"data_cache.bytes", &ChipConfig::data_cache_bytes, 0, uint64_t{1} << 24, Range::kZeroOrPowerOfTwo},
-    {"data_cache.line_bytes", &ChipConfig::data_cache_line_bytes, 32, 4096, Range::kPowerOfTwo},
-    {"data_cache.ways", &ChipConfig::data_cache_ways, 1, 64, Range::kPowerOfTwo},
-    {"data_cache.miss_cycles", &ChipConfig::data_cache_miss_cycles, 0, kMaxCycles},
-    {"sdma.setup_cycles", &ChipConfig::sdma_setup_cycles, 0, kMaxCycles},
-    {"sdma.tile_rows", &ChipConfig::sdma_tile_rows, 1, kMaxEdge, Range::kPowerOfTwo},
-    {"sdma.tile_columns", &ChipConfig::sdma_tile_columns, 1, kMaxEdge, Range::kPowerOfTwo},
-    {"sdma.element_bytes", &ChipConfig::sdma_element_bytes, 2, 2, Range::kAny, kElement},
-    {"sdma.ideal_setup_cycles", &ChipConfig::sdma_ideal_setup_cycles, 0, kMaxCycles},
-    {"sdma.queue_depth", &ChipConfig::sdma_queue_depth, 1, 64},
-    {"scalar.latency_cycles", &ChipConfig::scalar_latency_cycles, 1, kMaxCycles},
-    {"scalar.multiply_latency_cycles", &ChipConfig::scalar_multiply_latency_cycles, 1, kMaxCycles},
-    {"scalar.divide_latency_cycles", &ChipConfig::scalar_divide_latency_cycles, 1, kMaxCycles},
-    {"scalar.bf_add_latency_cycles", &ChipConfig::scalar_bf_add_latency_cycles, 1, kMaxCycles},
-    {"scalar.bf_multiply_latency_cycles", &ChipConfig::scalar_bf_multiply_latency_cycles, 1, kMaxCycles},
-    {"scalar.bf_root_latency_cycles", &ChipConfig::scalar_bf_root_latency_cycles, 1, kMaxCycles},
-    {"scalar.bf_root_occupancy_cycles", &ChipConfig::scalar_bf_root_occupancy_cycles, 1, kMaxCycles},
-    {"scalar.load_latency_cycles", &ChipConfig::scalar_load_latency_cycles, 1, kMaxCycles},
-    {"scalar.store_latency_cycles", &ChipConfig::scalar_store_latency_cycles, 1, 1, Range::kAny,
-     "a store has no result that an instruction waits for"},
-    {"scalar.branch_cycles", &ChipConfig::scalar_branch_cycles, 1, kMaxCycles},
-    {"scalar.service_cycles", &ChipConfig::scalar_service_cycles, 1, kMaxCycles},
-    {"vector.lanes", &ChipConfig::vector_lanes, 1, kMaxEdge},
-    {"vector.occupancy_cycles", &ChipConfig::vector_occupancy_cycles, 1, kMaxCycles},
-    {"vector.latency_cycles", &ChipConfig::vector_latency_cycles, 0, kMaxCycles},
-    {"vector.multiply_latency_cycles", &ChipConfig::vector_multiply_latency_cycles, 0, kMaxCycles},
-    {"vector.reduce_latency_cycles", &ChipConfig::vector_reduce_latency_cycles, 0, kMaxCycles},
-    {"vector.exp_latency_cycles", &ChipConfig::vector_exp_latency_cycles, 0, kMaxCycles},
-    {"vector.load_latency_cycles", &ChipConfig::vector_load_latency_cycles, 0, kMaxCycles},
-    {"vector.store_latency_cycles", &ChipConfig::vector_store_latency_cycles, 0, kMaxCycles},
-    {"array.rows", &ChipConfig::array_rows, 1, kMaxEdge},
-    {"array.columns", &ChipConfig::array_columns, 1, kMaxEdge},
-    {"array.row_cycles", &ChipConfig::array_row_cycles, 1, kMaxCycles},
-    {"array.weight_cycles", &ChipConfig::array_weight_cycles, 1, kMaxCycles},
-    {"array.latency_cycles", &ChipConfig::array_latency_cycles, 0, kMaxCycles},
-    {"launch.overhead_cycles", &ChipConfig::launch_overhead_cycles, 0, kMaxCycles},
-    {"link.bytes_per_cycle", &ChipConfig::link_bytes_per_cycle, 1, 1024},
-    {"link.latency_cycles", &ChipConfig::link_latency_cycles, 0, kMaxCycles},
-    {"core.count", &ChipConfig::core_count, 1, 64},
-    {"core.start_cycles", &ChipConfig::core_start_cycles, 0, kMaxCycles},
-    {"network.columns", &ChipConfig::network_columns, 1, 64},
-    {"network.link_bytes", &ChipConfig::network_link_bytes, 1, 1024, Range::kPowerOfTwo},
-    {"network.router_cycles", &ChipConfig::network_router_cycles, 0, kMaxCycles},
-    {"energy.mac_bf16", &ChipConfig::energy_mac_bf16, 0, kMostEnergy},
-    {"energy.mac_fp16", &ChipConfig::energy_mac_fp16, 0, kMostEnergy},
-    {"energy.mac_fp32", &ChipConfig::energy_mac_fp32, 0, kMostEnergy},
-    {"energy.mac_int8", &ChipConfig::energy_mac_int8, 0, kMostEnergy},
-    {"energy.lane", &ChipConfig::energy_lane, 0, kMostEnergy},
-    {"energy.exp_lane", &ChipConfig::energy_exp_lane, 0, kMostEnergy},
-    {"energy.register_row", &ChipConfig::energy_register_row, 0, kMostEnergy},
-    {"energy.scratchpad_row", &ChipConfig::energy_scratchpad_row, 0, kMostEnergy},
-    {"energy.bus_beat", &ChipConfig::energy_bus_beat, 0, kMostEnergy},
-    {"energy.packet", &ChipConfig::energy_packet, 0, kMostEnergy},
-    {"energy.link_byte", &ChipConfig::energy_link_byte, 0, kMostEnergy},
-    {"energy.network_link_byte", &ChipConfig::energy_network_link_byte, 0, kMostEnergy},
-    {"energy.router_byte", &ChipConfig::energy_router_byte, 0, kMostEnergy},
-    {"energy.leakage", &ChipConfig::energy_leakage, 0, kMostEnergy},
-    {"area.multiply_add", &ChipConfig::area_multiply_add, 0, kMostArea},
-    {"area.lane", &ChipConfig::area_lane, 0, kMostArea},
-    {"area.register_byte", &ChipConfig::area_register_byte, 0, kMostArea},
-    {"area.sram_byte", &ChipConfig::area_sram_byte, 0, kMostArea},
-    {"area.scalar_core", &ChipConfig::area_scalar_core, 0, kMostArea},
-    {"telemetry.records", &ChipConfig::telemetry_records, 1, 16'777'216},
+#include "chip_integers.inc"
 };
+
+constexpr Limits kLimits[] = {
+    {"chip.clock_hz", 1, 1'000'000'000'000},
+    {"chip.devices", 2, 2, Range::kAny, "ATALLA_DEVICE_COUNT sets the number of devices"},
+    {"dram.bytes", 4096, uint64_t{1} << 46},
+    {"dram.alignment", 16, 4096, Range::kPowerOfTwo},
+    {"bus.width_bytes", 1, 1024, Range::kPowerOfTwo},
+    {"scratchpad.count", 1, 64},
+    {"scratchpad.bytes", 64, uint64_t{1} << 30, Range::kPowerOfTwo},
+    {"scratchpad.row_bytes", 64, 64, Range::kAny, kRow},
+    {"scratchpad.ports", 1, 16},
+    {"scratchpad.banks", 1, 32, Range::kPowerOfTwo},
+    {"_cache.bytes", 0, uint64_t{1} << 24, Range::kZeroOrPowerOfTwo},
+    {"_cache.line_bytes", 32, 4096, Range::kPowerOfTwo},
+    {"_cache.ways", 1, 64, Range::kPowerOfTwo},
+    {"sdma.tile_rows", 1, kMaxEdge, Range::kPowerOfTwo},
+    {"sdma.tile_columns", 1, kMaxEdge, Range::kPowerOfTwo},
+    {"sdma.element_bytes", 2, 2, Range::kAny, kElement},
+    {"sdma.queue_depth", 1, 64},
+    {"scalar.store_latency_cycles", 1, 1, Range::kAny, "a store has no result that an instruction waits for"},
+    {"scalar.", 1, kMaxCycles},
+    {"vector.lanes", 1, kMaxEdge},
+    {"vector.occupancy_cycles", 1, kMaxCycles},
+    {"array.rows", 1, kMaxEdge},
+    {"array.columns", 1, kMaxEdge},
+    {"array.row_cycles", 1, kMaxCycles},
+    {"array.weight_cycles", 1, kMaxCycles},
+    {"link.bytes_per_cycle", 1, 1024},
+    {"core.count", 1, 64},
+    {"network.columns", 1, 64},
+    {"network.link_bytes", 1, 1024, Range::kPowerOfTwo},
+    {"telemetry.records", 1, 16'777'216},
+    {"energy.", 0, kMostEnergy},
+    {"area.", 0, kMostArea},
+    {"_cycles", 0, kMaxCycles},
+};
+static_assert(std::ranges::all_of(kIntegers, [](const auto& field) { return limits_of(field.key, kLimits); }));
 
 struct RealField {
   const char* key;
@@ -151,9 +111,7 @@ atalla_status parse_chip_config(std::string_view text, const char* where, ChipCo
   if (const atalla_status status = reader.choice("network.topology", {"bus", "crossbar", "mesh"}, &choice))
     return status;
   config->network_topology = static_cast<Topology>(choice);
-  for (const IntegerField<ChipConfig>& field : kIntegers) {
-    if (const atalla_status status = reader.integer(field, config)) return status;
-  }
+  if (const atalla_status status = reader.integers<ChipConfig>(kIntegers, kLimits, config)) return status;
   if (const atalla_status status = reader.finish()) return status;
   const uint64_t tile_bytes = config->sdma_tile_rows * config->sdma_tile_columns * config->sdma_element_bytes;
   const struct {

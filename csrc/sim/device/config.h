@@ -52,7 +52,7 @@ struct ChipConfig {
     return {data_cache_bytes, data_cache_line_bytes, data_cache_ways, data_cache_miss_cycles};
   }
   // One without banks is one channel.
-  uint64_t memory_channels() const { return dram_preset == kConstantDram ? 1 : dram.channels; }
+  uint64_t memory_channels() const { return dram_preset == kConstantDram ? 1 : dram.organization_channels; }
 };
 
 // How often an SDMA engine takes a port of a scratchpad of so many banks for `rows` rows of `bytes` bytes. Each time,

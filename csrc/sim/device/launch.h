@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "sim/abi/atalla.h"
 #include "sim/abi/atalla_schedule.h"

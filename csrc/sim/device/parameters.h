@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <initializer_list>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,17 +28,32 @@ inline const TomlDocument* units_of(std::string_view built_in) {
   return parsed;
 }
 
-// A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
-// one and ignoring it would give cycles of a chip that the file does not describe.
 template <class Config>
 struct IntegerField {
   const char* key;
   uint64_t Config::* member;
+};
+
+// The limits of one integer, of those of a section ("energy."), or of those whose key ends so ("_cycles").
+// A parameter that the simulator cannot follow has one supported value (low == high), with the reason. Taking another
+// one and ignoring it would give cycles of a chip that the file does not describe.
+struct Limits {
+  std::string_view keys;
   uint64_t low;
   uint64_t high;
   Range range = Range::kAny;
   const char* only = nullptr;
 };
+
+// The first of these limits that are the parameter's; null: none.
+constexpr const Limits* limits_of(std::string_view key, std::span<const Limits> limits) {
+  for (const Limits& l : limits) {
+    if (key == l.keys || (l.keys.back() == '.' && key.starts_with(l.keys)) ||
+        (l.keys.front() == '_' && key.ends_with(l.keys)))
+      return &l;
+  }
+  return nullptr;
+}
 
 // Takes the checked parameters out of a document. What has not been taken at the end is unknown.
 class ParameterReader {
@@ -94,30 +110,38 @@ class ParameterReader {
   }
 
   template <class Config>
-  atalla_status integer(const IntegerField<Config>& field, Config* config) {
+  atalla_status integers(std::span<const IntegerField<Config>> fields, std::span<const Limits> limits, Config* config) {
+    for (const IntegerField<Config>& field : fields) {
+      if (const atalla_status status = integer(field.key, *limits_of(field.key, limits), &(config->*field.member)))
+        return status;
+    }
+    return ATALLA_OK;
+  }
+
+  atalla_status integer(const char* key, const Limits& limits, uint64_t* result) {
     const TomlValue* value = nullptr;
-    if (const atalla_status status = parameter(field.key, &value)) return status;
+    if (const atalla_status status = parameter(key, &value)) return status;
     const int64_t* number = std::get_if<int64_t>(&value->value);
-    if (number == nullptr) return fail(value->line, "expected an integer", field.key);
+    if (number == nullptr) return fail(value->line, "expected an integer", key);
     const bool inside =
-        *number >= 0 && static_cast<uint64_t>(*number) >= field.low && static_cast<uint64_t>(*number) <= field.high;
+        *number >= 0 && static_cast<uint64_t>(*number) >= limits.low && static_cast<uint64_t>(*number) <= limits.high;
     const bool single = std::has_single_bit(static_cast<uint64_t>(*number));
-    if (!inside || (field.range == Range::kPowerOfTwo && !single) ||
-        (field.range == Range::kZeroOrPowerOfTwo && !single && *number != 0)) {
+    if (!inside || (limits.range == Range::kPowerOfTwo && !single) ||
+        (limits.range == Range::kZeroOrPowerOfTwo && !single && *number != 0)) {
       char reason[160];
-      if (field.only != nullptr) {
+      if (limits.only != nullptr) {
         snprintf(reason, sizeof reason, "the value is %" PRId64 "; the simulator supports %" PRIu64 " only: %s",
-                 *number, field.low, field.only);
-        return fail(value->line, reason, field.key);
+                 *number, limits.low, limits.only);
+        return fail(value->line, reason, key);
       }
       snprintf(reason, sizeof reason, "the value is %" PRId64 "; expected %s from %" PRIu64 " to %" PRIu64, *number,
-               field.range == Range::kAny          ? "an integer"
-               : field.range == Range::kPowerOfTwo ? "a power of two"
-                                                   : "0 or a power of two",
-               field.low, field.high);
-      return fail(value->line, reason, field.key);
+               limits.range == Range::kAny          ? "an integer"
+               : limits.range == Range::kPowerOfTwo ? "a power of two"
+                                                    : "0 or a power of two",
+               limits.low, limits.high);
+      return fail(value->line, reason, key);
     }
-    config->*field.member = static_cast<uint64_t>(*number);
+    *result = static_cast<uint64_t>(*number);
     return ATALLA_OK;
   }
 

@@ -2,7 +2,6 @@
 #include "sim/device/registry.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdlib>
 #include <mutex>
 

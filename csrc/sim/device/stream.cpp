@@ -2,7 +2,6 @@
 #include "sim/device/stream.h"
 
 #include <cstring>
-#include <utility>
 
 #include "sim/device/launch.h"
 #include "sim/host/host_clock.h"

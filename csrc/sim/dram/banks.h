@@ -18,7 +18,7 @@ namespace atalla::sim {
 class DramBanks {
  public:
   // `map` belongs to `preset`; `chip_hz` is the clock of the cycles that `move` takes and returns. Requests of one port
-  // leave in order, preset.request_cycles apart.
+  // leave in order, preset.controller_request_cycles apart.
   DramBanks(const DramPreset& preset, AddressMap map, uint64_t chip_hz, uint64_t ports = 1);
   void reset();
 

@@ -18,7 +18,7 @@ MemorySystem::MemorySystem(const ChipConfig& config, std::optional<BeatTiming> b
       bytes_(network_.channels()) {
   if (beats || config.dram_preset == kConstantDram) return;
   address_map(config.dram, config.dram_preset.c_str(), &map_);  // checked when the configuration was read
-  burst_bytes_ = config.dram.burst_bytes;
+  burst_bytes_ = config.dram.organization_burst_bytes;
   banks_.emplace(config.dram, map_, config.chip_clock_hz, free_.size());
 }
 

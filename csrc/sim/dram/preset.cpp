@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/dram/preset.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 
 #include "sim/device/config.h"
 #include "sim/device/parameters.h"
@@ -16,42 +16,31 @@ namespace {
 constexpr uint64_t kMaxCycles = 1'000'000;
 constexpr uint64_t kMostEnergy = 1'000'000'000;
 
-constexpr IntegerField<DramPreset> kFields[] = {
-    {"clock.hz", &DramPreset::clock_hz, 1'000'000, 100'000'000'000},
-    {"organization.channels", &DramPreset::channels, 1, 64, Range::kPowerOfTwo},
-    {"organization.ranks", &DramPreset::ranks, 1, 8, Range::kPowerOfTwo},
-    {"organization.bank_groups", &DramPreset::bank_groups, 1, 16, Range::kPowerOfTwo},
-    {"organization.banks", &DramPreset::banks, 1, 64, Range::kPowerOfTwo},
-    {"organization.row_bytes", &DramPreset::row_bytes, 64, 1 << 20, Range::kPowerOfTwo},
-    {"organization.burst_bytes", &DramPreset::burst_bytes, 8, 1024, Range::kPowerOfTwo},
-    {"timing.burst", &DramPreset::burst_cycles, 1, 64},
-    {"timing.cl", &DramPreset::cl, 1, kMaxCycles},
-    {"timing.cwl", &DramPreset::cwl, 1, kMaxCycles},
-    {"timing.rcd", &DramPreset::rcd, 1, kMaxCycles},
-    {"timing.rp", &DramPreset::rp, 1, kMaxCycles},
-    {"timing.ras", &DramPreset::ras, 1, kMaxCycles},
-    {"timing.ccd_s", &DramPreset::ccd_s, 1, 64},
-    {"timing.ccd_l", &DramPreset::ccd_l, 1, 64},
-    {"timing.rrd_s", &DramPreset::rrd_s, 1, kMaxCycles},
-    {"timing.rrd_l", &DramPreset::rrd_l, 1, kMaxCycles},
-    {"timing.faw", &DramPreset::faw, 1, kMaxCycles},
-    {"timing.rtp", &DramPreset::rtp, 1, kMaxCycles},
-    {"timing.wr", &DramPreset::wr, 1, kMaxCycles},
-    {"timing.wtr_s", &DramPreset::wtr_s, 1, kMaxCycles},
-    {"timing.wtr_l", &DramPreset::wtr_l, 1, kMaxCycles},
-    {"timing.turnaround", &DramPreset::turnaround, 0, kMaxCycles},
-    {"timing.rfc", &DramPreset::rfc, 1, kMaxCycles},
-    {"timing.refi", &DramPreset::refi, 1, 100 * kMaxCycles},
-    {"controller.row_accesses", &DramPreset::row_accesses, 1, 1 << 20},
-    {"controller.window", &DramPreset::window, 1, 128},
-    {"controller.request_bytes", &DramPreset::request_bytes, 1, 1024, Range::kPowerOfTwo},
-    {"controller.request_cycles", &DramPreset::request_cycles, 1, 1024},
-    {"energy.activate", &DramPreset::activate_pj, 0, kMostEnergy},
-    {"energy.read", &DramPreset::read_pj, 0, kMostEnergy},
-    {"energy.write", &DramPreset::write_pj, 0, kMostEnergy},
-    {"energy.refresh", &DramPreset::refresh_pj, 0, kMostEnergy},
-    {"energy.standby", &DramPreset::standby_uw, 0, kMostEnergy},
+constexpr IntegerField<DramPreset> kIntegers[] = {
+#include "dram_integers.inc"
 };
+
+constexpr Limits kLimits[] = {
+    {"clock.hz", 1'000'000, 100'000'000'000},
+    {"organization.channels", 1, 64, Range::kPowerOfTwo},
+    {"organization.ranks", 1, 8, Range::kPowerOfTwo},
+    {"organization.bank_groups", 1, 16, Range::kPowerOfTwo},
+    {"organization.banks", 1, 64, Range::kPowerOfTwo},
+    {"organization.row_bytes", 64, 1 << 20, Range::kPowerOfTwo},
+    {"organization.burst_bytes", 8, 1024, Range::kPowerOfTwo},
+    {"timing.burst", 1, 64},
+    {"timing.ccd_s", 1, 64},
+    {"timing.ccd_l", 1, 64},
+    {"timing.turnaround", 0, kMaxCycles},
+    {"timing.refi", 1, 100 * kMaxCycles},
+    {"controller.row_accesses", 1, 1 << 20},
+    {"controller.window", 1, 128},
+    {"controller.request_bytes", 1, 1024, Range::kPowerOfTwo},
+    {"controller.request_cycles", 1, 1024},
+    {"timing.", 1, kMaxCycles},
+    {"energy.", 0, kMostEnergy},
+};
+static_assert(std::ranges::all_of(kIntegers, [](const auto& field) { return limits_of(field.key, kLimits); }));
 
 struct Named {
   const char* name;
@@ -88,17 +77,17 @@ atalla_status check(const DramPreset& p, const ParameterReader& reader) {
     const char* other;
     uint64_t a, b;
   } rules[] = {
-      {p.ccd_s <= p.ccd_l, "timing.ccd_s", "at most", "timing.ccd_l", p.ccd_s, p.ccd_l},
-      {p.burst_cycles <= p.ccd_s, "timing.burst", "at most", "timing.ccd_s", p.burst_cycles, p.ccd_s},
-      {p.rrd_s <= p.rrd_l, "timing.rrd_s", "at most", "timing.rrd_l", p.rrd_s, p.rrd_l},
-      {p.wtr_s <= p.wtr_l, "timing.wtr_s", "at most", "timing.wtr_l", p.wtr_s, p.wtr_l},
-      {p.rrd_s <= p.faw, "timing.rrd_s", "at most", "timing.faw", p.rrd_s, p.faw},
-      {p.rcd < p.ras, "timing.rcd", "less than", "timing.ras", p.rcd, p.ras},
-      {p.rfc < p.refi, "timing.rfc", "less than", "timing.refi", p.rfc, p.refi},
-      {p.burst_bytes <= p.row_bytes, "organization.burst_bytes", "at most", "organization.row_bytes", p.burst_bytes,
-       p.row_bytes},
-      {p.request_bytes <= p.burst_bytes, "controller.request_bytes", "at most", "organization.burst_bytes",
-       p.request_bytes, p.burst_bytes},
+      {p.timing_ccd_s <= p.timing_ccd_l, "timing.ccd_s", "at most", "timing.ccd_l", p.timing_ccd_s, p.timing_ccd_l},
+      {p.timing_burst <= p.timing_ccd_s, "timing.burst", "at most", "timing.ccd_s", p.timing_burst, p.timing_ccd_s},
+      {p.timing_rrd_s <= p.timing_rrd_l, "timing.rrd_s", "at most", "timing.rrd_l", p.timing_rrd_s, p.timing_rrd_l},
+      {p.timing_wtr_s <= p.timing_wtr_l, "timing.wtr_s", "at most", "timing.wtr_l", p.timing_wtr_s, p.timing_wtr_l},
+      {p.timing_rrd_s <= p.timing_faw, "timing.rrd_s", "at most", "timing.faw", p.timing_rrd_s, p.timing_faw},
+      {p.timing_rcd < p.timing_ras, "timing.rcd", "less than", "timing.ras", p.timing_rcd, p.timing_ras},
+      {p.timing_rfc < p.timing_refi, "timing.rfc", "less than", "timing.refi", p.timing_rfc, p.timing_refi},
+      {p.organization_burst_bytes <= p.organization_row_bytes, "organization.burst_bytes", "at most",
+       "organization.row_bytes", p.organization_burst_bytes, p.organization_row_bytes},
+      {p.controller_request_bytes <= p.organization_burst_bytes, "controller.request_bytes", "at most",
+       "organization.burst_bytes", p.controller_request_bytes, p.organization_burst_bytes},
   };
   for (const auto& rule : rules) {
     if (rule.holds) continue;
@@ -115,15 +104,15 @@ atalla_status check(const DramPreset& p, const ParameterReader& reader) {
 atalla_status address_map(const DramPreset& preset, const char* where, AddressMap* map) {
   *map = {};
   std::vector<AddressField> columns;
-  const unsigned bank_bits = log2_of(preset.banks), group_bits = log2_of(preset.bank_groups);
+  const unsigned bank_bits = log2_of(preset.organization_banks), group_bits = log2_of(preset.organization_bank_groups);
   Field fields[] = {{"row", 0, &map->row},
                     {"bank", bank_bits, &map->bank},
                     {"group", group_bits, &map->bank, bank_bits},
-                    {"rank", log2_of(preset.ranks), &map->bank, bank_bits + group_bits},
-                    {"column", log2_of(preset.row_bytes / preset.burst_bytes), &columns},
-                    {"channel", log2_of(preset.channels), &map->channel}};
+                    {"rank", log2_of(preset.organization_ranks), &map->bank, bank_bits + group_bits},
+                    {"column", log2_of(preset.organization_row_bytes / preset.organization_burst_bytes), &columns},
+                    {"channel", log2_of(preset.organization_channels), &map->channel}};
   // From the lowest bit on, so that parts of a field take its bits in order.
-  unsigned shift = log2_of(preset.burst_bytes);
+  unsigned shift = log2_of(preset.organization_burst_bytes);
   std::string_view rest = preset.mapping;
   while (!rest.empty()) {
     const size_t space = rest.find_last_of(' ');
@@ -169,9 +158,7 @@ atalla_status parse_dram_preset(std::string_view text, const char* where, DramPr
   if (!parse_toml(text, &document, &error)) return set_error(ATALLA_ERR_CONFIG, "%s: %s", where, error.c_str());
   static const TomlDocument* const units = units_of(kPresets[0].text);
   ParameterReader reader(document, where, units);
-  for (const auto& field : kFields) {
-    if (const atalla_status status = reader.integer(field, preset)) return status;
-  }
+  if (const atalla_status status = reader.integers<DramPreset>(kIntegers, kLimits, preset)) return status;
   std::string page;
   if (const atalla_status status = reader.text("controller.page", 16, &page)) return status;
   if (page != "open" && page != "closed") {

@@ -31,7 +31,7 @@ EnergyModel::EnergyModel(const ChipConfig& config)
   // Twice: scratchpads are charged for bytes that come and go.
   const Wide all =
       Wide{2} * (Wide{config.dram_energy.read_fj} + config.dram_energy.write_fj +
-                 (Wide{config.dram.activate_pj} + config.dram.read_pj + config.dram.write_pj) * kPico +
+                 (Wide{config.dram.energy_activate} + config.dram.energy_read + config.dram.energy_write) * kPico +
                  Wide{config.energy_bus_beat} + config.energy_network_link_byte + config.energy_router_byte +
                  config.energy_scratchpad_row + config.energy_packet + config.energy_link_byte +
                  Wide{4 * kOperands} * config.energy_register_row +
@@ -66,11 +66,12 @@ atalla_energy EnergyModel::priced(const EnergyEvents& e) const {
   const auto amount = [](uint64_t count, uint64_t price) { return Amount{count} * price; };
   const Amount registers = amount(kOperands, config_.energy_register_row), lanes = config_.vector_lanes;
   atalla_energy found{};
-  found.dram = clip(amount(e.stream_bytes_read, config_.dram_energy.read_fj) +
-                    amount(e.stream_bytes_written, config_.dram_energy.write_fj) +
-                    (amount(e.dram_activates, config_.dram.activate_pj) + amount(e.dram_reads, config_.dram.read_pj) +
-                     amount(e.dram_writes, config_.dram.write_pj)) *
-                        kPico);
+  found.dram =
+      clip(amount(e.stream_bytes_read, config_.dram_energy.read_fj) +
+           amount(e.stream_bytes_written, config_.dram_energy.write_fj) +
+           (amount(e.dram_activates, config_.dram.energy_activate) + amount(e.dram_reads, config_.dram.energy_read) +
+            amount(e.dram_writes, config_.dram.energy_write)) *
+               kPico);
   if (is_bus_) found.bus = clip(amount(e.moved_bytes, config_.energy_bus_beat) >> bus_shift_);
   found.network = clip(amount(e.network_link_bytes, config_.energy_network_link_byte) +
                        amount(e.network_router_bytes, config_.energy_router_byte));

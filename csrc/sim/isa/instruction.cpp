@@ -2,7 +2,6 @@
 #include "sim/isa/instruction.h"
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 namespace atalla::sim::isa {

@@ -14,7 +14,6 @@ namespace atalla::sim::isa {
 
 inline constexpr uint32_t kPacketBytes = 20;
 inline constexpr int kSlots = 4;
-inline constexpr uint64_t kSlotMask = (uint64_t{1} << 40) - 1;
 
 // Registers of all files in one numbering: x0 is 0, v0 256, m0 512.
 inline constexpr uint16_t kVectorBase = 256;

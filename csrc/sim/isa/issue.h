@@ -21,6 +21,17 @@ struct MemoryUse {
   int32_t imm = 0;
 };
 
+// What rs3 says of a tile.
+struct Tile {
+  uint32_t sid, rows, columns, length;
+  uint64_t dram_bytes;  // from the first to past the last
+
+  explicit Tile(uint32_t meta) : sid(meta >> 30), rows((meta >> 25 & 31) + 1), columns((meta >> 20 & 31) + 1) {
+    length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
+    dram_bytes = 2 * (uint64_t{rows - 1} * length + columns);
+  }
+};
+
 // A scratchpad row that vreg.ld or vreg.st moves.
 struct RowUse {
   bool store = false;

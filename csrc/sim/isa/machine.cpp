@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 
 #include "sim/abi/error.h"
 #include "sim/device/device.h"
@@ -329,17 +328,14 @@ bool Machine::touches_watch(const State& state) const {
       const uint32_t access = use.access == Access::kWordLoad ? 1 : 2;
       if (meets_watch(ATALLA_ISA_DRAM, at, uint64_t{at} + use.bytes, access)) return true;
     } else {
-      const uint32_t meta = x[use.c];
+      const Tile tile(x[use.c]);
       const bool loads = use.access == Access::kTileLoad;
-      const uint64_t rows = (meta >> 25 & 31) + 1;
-      const uint64_t columns = (meta >> 20 & 31) + 1;
-      const uint64_t length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
-      const uint64_t first = uint64_t{meta >> 30} * state.memory.pad_rows + (x[use.a] >> 6);
-      if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, first * kRowBytes, (first + rows) * kRowBytes, loads ? 2 : 1))
+      const uint64_t first = uint64_t{tile.sid} * state.memory.pad_rows + (x[use.a] >> 6);
+      if (meets_watch(ATALLA_ISA_SCRATCHPAD | core, first * kRowBytes, (first + tile.rows) * kRowBytes, loads ? 2 : 1))
         return true;
-      for (uint64_t r = 0; r < rows; ++r) {
-        const uint64_t at = x[use.b] + r * length * 2;
-        if (meets_watch(ATALLA_ISA_DRAM, at, at + columns * 2, loads ? 1 : 2)) return true;
+      for (uint64_t r = 0; r < tile.rows; ++r) {
+        const uint64_t at = x[use.b] + r * tile.length * 2;
+        if (meets_watch(ATALLA_ISA_DRAM, at, at + uint64_t{tile.columns} * 2, loads ? 1 : 2)) return true;
       }
     }
   }

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "sim/abi/atalla_isa.h"

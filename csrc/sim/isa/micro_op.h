@@ -10,16 +10,21 @@
 
 namespace atalla::sim::isa {
 
-// name: what the handler of engine/run.cpp does.
+// name: what the handler of engine/run.cpp does. Plain ones do an instruction, whose fields they have.
 // clang-format off
+#define ATALLA_PLAIN_OPS(X) \
+  X(Add, AddS) X(Sub, SubS) X(Mul, MulS) X(Div, DivS) X(Mod, ModS) X(Or, OrS) X(And, AndS) X(Xor, XorS) X(Sll, SllS) \
+  X(Srl, SrlS) X(Sra, SraS) X(Slt, SltS) X(Sltu, SltuS) X(AddI, AddiS) X(MulI, MuliS) X(DivI, DiviS) X(ModI, ModiS) \
+  X(OrI, OriS) X(AndI, AndiS) X(XorI, XoriS) X(SllI, SlliS) X(SrlI, SrliS) X(SraI, SraiS) X(SltI, SltiS) X(SltuI, SltuiS) \
+  X(BfToInt, BftsS) X(IntToBf, StbfS) X(AddBf, AddBf) X(SubBf, SubBf) X(MulBf, MulBf) X(RcpBf, RcpBf) X(SltBf, SltBf) \
+  X(SqrtBf, SqrtBf) X(Lw, LwS) X(Lhw, LhwS) X(AddVv, AddVv) X(SubVv, SubVv) X(MulVv, MulVv) X(AddVs, AddVs) X(SubVs, SubVs) \
+  X(MulVs, MulVs) X(Exp, ExpiVi) X(Rsum, RsumVi) X(Rmin, RminVi) X(Rmax, RmaxVi) X(Gemm, GemmVv) X(Push, LwVi) \
+  X(LaneToScalar, VmovVts) X(MaskToScalar, MvMts) X(ScalarToMask, MvStm)
+
 #define ATALLA_MICRO_OPS(X) \
-  X(Header) X(HeaderRow) X(Issue) X(Illegal) X(PastEnd) X(CheckDivisor) X(CheckWord) X(CheckRow) X(CheckTile) X(CheckTaken) \
-  X(CheckJump) X(CheckJalr) X(DivideByZero) X(Add) X(Sub) X(Mul) X(Div) X(Mod) X(Or) X(And) X(Xor) X(Sll) \
-  X(Srl) X(Sra) X(Slt) X(Sltu) X(AddI) X(MulI) X(DivI) X(ModI) X(OrI) X(AndI) X(XorI) X(SllI) X(SrlI) X(SraI) \
-  X(SltI) X(SltuI) X(Load) X(BfToInt) X(IntToBf) X(AddBf) X(SubBf) X(MulBf) X(RcpBf) X(SltBf) X(SqrtBf) X(Lw) \
-  X(Sw) X(Lhw) X(Shw) X(AddVv) X(SubVv) X(MulVv) X(AddVs) X(SubVs) X(MulVs) X(Exp) X(Rsum) X(Rmin) X(Rmax) \
-  X(Gemm) X(Push) X(CompareVv) X(CompareVs) X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) \
-  X(LaneToScalar) X(MaskToScalar) X(ScalarToMask) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch) \
+  ATALLA_PLAIN_OPS(X) X(Header) X(HeaderRow) X(Issue) X(Illegal) X(PastEnd) X(CheckDivisor) X(CheckWord) X(CheckRow) \
+  X(CheckTile) X(CheckTaken) X(CheckJump) X(CheckJalr) X(DivideByZero) X(Load) X(Sw) X(Shw) X(CompareVv) X(CompareVs) \
+  X(RowLoad) X(RowLoadWhole) X(RowStore) X(TileLoad) X(TileStore) X(Beq) X(Bne) X(Blt) X(Bge) X(Bgt) X(Ble) X(LatchBranch) \
   X(TakeLatched) X(Jal) X(LatchJalr) X(Jalr) X(Halt) X(GemmLater) X(GemmGroup)
 // clang-format on
 
@@ -28,7 +33,7 @@ namespace atalla::sim::isa {
 inline constexpr unsigned kMostRows = 8;
 
 enum class Micro : uint16_t {
-#define ATALLA_NAME(name) k##name,
+#define ATALLA_NAME(name, ...) k##name,
   ATALLA_MICRO_OPS(ATALLA_NAME)
 #undef ATALLA_NAME
 };

@@ -129,10 +129,11 @@ void Scoreboard::fetch_words(const Issue& issue, const uint32_t* x) {
   }
 }
 
-uint64_t Scoreboard::after_transfers(const Transfer& wanted, uint64_t t) const {
-  for (const Engine& engine : engines_) {
-    if (engine.free <= t) continue;
-    for (const Transfer& transfer : engine.queue) {
+// The first cycle from `t` on at which no transfer of the engines, but for one, touches the same bytes.
+uint64_t Scoreboard::after_transfers(const Transfer& wanted, uint64_t t, uint32_t except) const {
+  for (uint32_t i = 0; i < engines_.size(); ++i) {
+    if (i == except || engines_[i].free <= t) continue;
+    for (const Transfer& transfer : engines_[i].queue) {
       if (transfer.end > t && transfer.end != kUnknown && transfer.meets(wanted)) t = transfer.end;
     }
   }
@@ -158,16 +159,14 @@ uint64_t Scoreboard::words(const MemoryUse& use, const uint32_t* x, uint64_t t) 
 }
 
 Transfer Scoreboard::transfer_of(const MemoryUse& use, const uint32_t* x, uint32_t* sid) const {
-  const uint32_t meta = x[use.c];
-  const uint32_t columns = (meta >> 20 & 31) + 1;
-  const uint32_t length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
-  *sid = meta >> 30;
+  const Tile tile(x[use.c]);
+  *sid = tile.sid;
   Transfer transfer;
-  transfer.rows = (meta >> 25 & 31) + 1;
-  transfer.row_bytes = columns * 2;
-  transfer.pitch = uint64_t{length} * 2;
+  transfer.rows = tile.rows;
+  transfer.row_bytes = tile.columns * 2;
+  transfer.pitch = uint64_t{tile.length} * 2;
   transfer.low = x[use.b];
-  transfer.high = transfer.low + (transfer.rows - 1) * transfer.pitch + transfer.row_bytes;
+  transfer.high = transfer.low + tile.dram_bytes;
   transfer.stores = use.access == Access::kTileStore;
   transfer.first_row = uint64_t{*sid} * pad_rows_ + (x[use.a] >> 6);
   transfer.accesses = static_cast<uint32_t>(scratchpad_accesses(pad_banks_, transfer.rows, transfer.row_bytes));
@@ -184,15 +183,9 @@ uint64_t Scoreboard::tile(const MemoryUse& use, const uint32_t* x, uint64_t t) {
     t = place.end;
   }
   // Transfers of one engine are in order; those of the others are waited for where they touch the same bytes.
-  for (uint32_t i = 0; i < engines_.size(); ++i) {
-    if (i == sid || engines_[i].free <= t) continue;
-    for (const Transfer& other : engines_[i].queue) {
-      if (other.end != kUnknown && other.end > t && other.meets(transfer)) {
-        stalls_[static_cast<int>(Stall::kDramBytes)] += other.end - t;
-        t = other.end;
-      }
-    }
-  }
+  const uint64_t free = after_transfers(transfer, t, sid);
+  stalls_[static_cast<int>(Stall::kDramBytes)] += free - t;
+  t = free;
   if (transfer.stores && !data_.ideal()) {
     for (uint64_t row = 0; row < transfer.rows; ++row)
       data_.drop(transfer.low + row * transfer.pitch, transfer.low + row * transfer.pitch + transfer.row_bytes);

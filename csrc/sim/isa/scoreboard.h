@@ -125,7 +125,7 @@ class Scoreboard {
   void pass_rows(const Issue& issue, const uint32_t* x, uint64_t t);
   uint64_t words(const MemoryUse& use, const uint32_t* x, uint64_t t);
   uint64_t tile(const MemoryUse& use, const uint32_t* x, uint64_t t);
-  uint64_t after_transfers(const Transfer& wanted, uint64_t t) const;
+  uint64_t after_transfers(const Transfer& wanted, uint64_t t, uint32_t except = kUnitCount) const;
   bool depends_on_waiting(const Issue& issue, const uint32_t* x) const;
   Transfer transfer_of(const MemoryUse& use, const uint32_t* x, uint32_t* sid) const;
   static Transfer words_of(const MemoryUse& use, const uint32_t* x);

@@ -14,31 +14,9 @@ struct Plain {
 };
 
 constexpr Plain kPlain[] = {
-    {Op::kAddS, Micro::kAdd},           {Op::kSubS, Micro::kSub},
-    {Op::kMulS, Micro::kMul},           {Op::kDivS, Micro::kDiv},
-    {Op::kModS, Micro::kMod},           {Op::kOrS, Micro::kOr},
-    {Op::kAndS, Micro::kAnd},           {Op::kXorS, Micro::kXor},
-    {Op::kSllS, Micro::kSll},           {Op::kSrlS, Micro::kSrl},
-    {Op::kSraS, Micro::kSra},           {Op::kSltS, Micro::kSlt},
-    {Op::kSltuS, Micro::kSltu},         {Op::kAddiS, Micro::kAddI},
-    {Op::kMuliS, Micro::kMulI},         {Op::kDiviS, Micro::kDivI},
-    {Op::kModiS, Micro::kModI},         {Op::kOriS, Micro::kOrI},
-    {Op::kAndiS, Micro::kAndI},         {Op::kXoriS, Micro::kXorI},
-    {Op::kSlliS, Micro::kSllI},         {Op::kSrliS, Micro::kSrlI},
-    {Op::kSraiS, Micro::kSraI},         {Op::kSltiS, Micro::kSltI},
-    {Op::kSltuiS, Micro::kSltuI},       {Op::kBftsS, Micro::kBfToInt},
-    {Op::kStbfS, Micro::kIntToBf},      {Op::kAddBf, Micro::kAddBf},
-    {Op::kSubBf, Micro::kSubBf},        {Op::kMulBf, Micro::kMulBf},
-    {Op::kRcpBf, Micro::kRcpBf},        {Op::kSltBf, Micro::kSltBf},
-    {Op::kSqrtBf, Micro::kSqrtBf},      {Op::kLwS, Micro::kLw},
-    {Op::kLhwS, Micro::kLhw},           {Op::kAddVv, Micro::kAddVv},
-    {Op::kSubVv, Micro::kSubVv},        {Op::kMulVv, Micro::kMulVv},
-    {Op::kAddVs, Micro::kAddVs},        {Op::kSubVs, Micro::kSubVs},
-    {Op::kMulVs, Micro::kMulVs},        {Op::kExpiVi, Micro::kExp},
-    {Op::kRsumVi, Micro::kRsum},        {Op::kRminVi, Micro::kRmin},
-    {Op::kRmaxVi, Micro::kRmax},        {Op::kGemmVv, Micro::kGemm},
-    {Op::kLwVi, Micro::kPush},          {Op::kVmovVts, Micro::kLaneToScalar},
-    {Op::kMvMts, Micro::kMaskToScalar}, {Op::kMvStm, Micro::kScalarToMask},
+#define ATALLA_PLAIN(kind, op) {Op::k##op, Micro::k##kind},
+    ATALLA_PLAIN_OPS(ATALLA_PLAIN)
+#undef ATALLA_PLAIN
 };
 
 }  // namespace

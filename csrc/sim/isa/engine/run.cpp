@@ -11,7 +11,7 @@ namespace atalla::sim::isa::ATALLA_ISA {
 
 void run(const Program& program, State& state, uint64_t budget, uint64_t* executed) {
   static const void* const handlers[] = {
-#define ATALLA_LABEL(name) &&on_##name,
+#define ATALLA_LABEL(name, ...) &&on_##name,
       ATALLA_MICRO_OPS(ATALLA_LABEL)
 #undef ATALLA_LABEL
   };

@@ -8,16 +8,6 @@
 namespace atalla::sim::isa::ATALLA_ISA {
 namespace {
 
-struct Tile {
-  uint32_t sid, rows, columns, length;
-  uint64_t dram_bytes;  // from the first to past the last
-
-  explicit Tile(uint32_t meta) : sid(meta >> 30), rows((meta >> 25 & 31) + 1), columns((meta >> 20 & 31) + 1) {
-    length = (meta & 0xFFFFF) != 0 ? (meta & 0xFFFFF) + 1 : columns;
-    dram_bytes = 2 * (uint64_t{rows - 1} * length + columns);
-  }
-};
-
 inline void load_tile(const Memory& memory, const Tile& tile, uint32_t pad, uint32_t dram) {
   const uint8_t* from = memory.dram + dram;
   for (uint32_t r = 0; r < tile.rows; ++r, from += uint64_t{tile.length} * 2) {

@@ -24,7 +24,6 @@ constexpr uint64_t kFloatDtypes =
 constexpr uint64_t kWideFloatDtypes = dtype_bit(ATALLA_F32) | dtype_bit(ATALLA_F64);
 constexpr uint64_t kIntegerDtypes = dtype_bit(ATALLA_U8) | dtype_bit(ATALLA_I8) | dtype_bit(ATALLA_I16) |
                                     dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64) | dtype_bit(ATALLA_BOOL);
-constexpr uint64_t kIndexDtypes = dtype_bit(ATALLA_I32) | dtype_bit(ATALLA_I64);
 constexpr uint64_t kComplexDtypes = dtype_bit(ATALLA_C64) | dtype_bit(ATALLA_C128);
 constexpr uint64_t kRealDtypes = kFloatDtypes | kIntegerDtypes;
 constexpr uint64_t kAllDtypes = kRealDtypes | kComplexDtypes;

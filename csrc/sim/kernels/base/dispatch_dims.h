@@ -99,6 +99,30 @@ struct Cursor {
   }
 };
 
+// The elements of a space in row-major order, as runs along its innermost dimension.
+template <int K>
+struct Runs {
+  Dims<K> outer;
+  int64_t strides[K];
+  int64_t inner;
+
+  explicit Runs(const Dims<K>& dims) : outer(dims), inner(outer.pop(strides)) {}
+
+  // f(offsets, n) for the elements [begin, end), which are not none.
+  template <class F>
+  void each(int64_t begin, int64_t end, F&& f) const {
+    Cursor<K> at_row(outer, begin / inner);
+    for (int64_t at = begin % inner; begin < end; at = 0) {
+      const int64_t n = min_of(inner - at, end - begin);
+      int64_t offsets[K];
+      for (int k = 0; k < K; ++k) offsets[k] = at_row.offsets[k] + at * strides[k];
+      f(offsets, n);
+      begin += n;
+      if (begin < end) at_row.next();
+    }
+  }
+};
+
 // body(cursor, first, count) for parts of at most `part` of `length` elements at each position of `dims`, in parallel.
 template <int K, class F>
 void for_each_part(const Dims<K>& dims, int64_t length, int64_t part, int64_t grain, F&& body) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/kernels/base/loader.h"
 
-#include <cstdio>
-
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 

@@ -34,6 +34,12 @@ inline uint64_t counted_product(std::initializer_list<int64_t> factors) {
   return product;
 }
 
+// Element `offset` of an operand of I32 or I64.
+inline int64_t index_at(const Launch& l, int operand, int64_t offset) {
+  return l.operand(operand).dtype == ATALLA_I64 ? l.ptr<const int64_t>(operand)[offset]
+                                                : l.ptr<const int32_t>(operand)[offset];
+}
+
 // An operand that the launch leaves out. (An empty tensor may have no address either, but it has sizes.)
 inline bool is_absent(const atalla_operand& o) { return o.addr == 0 && !o.immediate && element_count(o) != 0; }
 

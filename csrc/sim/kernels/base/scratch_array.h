@@ -68,5 +68,8 @@ inline atalla_status no_memory(const Launch& l) {
   return fail(l, ATALLA_ERR_SYSTEM, "the host has no memory for its work arrays");
 }
 
+// Of a kernel that fails only without memory.
+inline atalla_status memory_status(const Launch& l, bool ok) { return ok ? ATALLA_OK : no_memory(l); }
+
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

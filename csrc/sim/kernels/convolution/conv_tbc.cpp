@@ -81,8 +81,8 @@ atalla_status run_as(const Launch& l) {
   const TimeConvolution<T> convolution{l, ConvTbcParameters::read(l.desc).padding};
   const int64_t rows = convolution.out.sizes[0] * convolution.batch;
   if (rows == 0 || convolution.columns == 0) return ATALLA_OK;
-  const bool ok = parallel_try(rows, kBlock, [&](int64_t first, int64_t last) { return convolution.run(first, last); });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(
+      l, parallel_try(rows, kBlock, [&](int64_t first, int64_t last) { return convolution.run(first, last); }));
 }
 
 atalla_status run_conv_tbc(const Launch& l) {

@@ -96,10 +96,7 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
   if (conv.weight == nullptr && s.depth() > 0) {
     return fail(launch, ATALLA_ERR_SYSTEM, "no memory for a copy of the weight");
   }
-  const bool has_bias = has_operand(launch, Operands::kBias);
-  conv.bias = has_bias ? launch.ptr<const char>(Operands::kBias) : nullptr;
-  conv.bias_dtype = has_bias ? launch.operand(Operands::kBias).dtype : kNativeOf<T>;
-  conv.bias_stride = has_bias ? launch.operand(Operands::kBias).strides[0] : 0;
+  if (has_operand(launch, Operands::kBias)) conv.bias = {launch, Operands::kBias};
   if (has_operand(launch, Operands::kOutside)) {
     const atalla_operand& outside = launch.operand(Operands::kOutside);
     load_run(launch.ptr<const char>(Operands::kOutside), outside.dtype, 1, 1, &conv.outside);
@@ -116,8 +113,7 @@ atalla_status run_as(const Launch& launch, const ConvolutionFinish* finish = nul
 
   if constexpr (std::is_same_v<T, float>) {
     if (conv.compute_dtype == ATALLA_F32 && winograd_outputs(s) != 0) {
-      const WinogradEnd end = run_winograd(
-          {s, conv.in, conv.out, conv.weight, /*packed=*/false, conv.bias, conv.bias_dtype, conv.bias_stride, finish});
+      const WinogradEnd end = run_winograd({s, conv.in, conv.out, conv.weight, /*packed=*/false, conv.bias, finish});
       if (end == WinogradEnd::kDone) return ATALLA_OK;
       if (end == WinogradEnd::kNoMemory) {
         return fail(launch, ATALLA_ERR_SYSTEM, "no memory for transformed images and weights");

@@ -14,8 +14,6 @@ namespace {
 
 using Operand = Im2colOperands;
 
-constexpr int kColumnDims = 6;
-
 struct Sliding {
   int64_t dilation[2], padding[2], stride[2];
   const int64_t *image, *columns;                  // sizes
@@ -129,9 +127,8 @@ atalla_status run_col2im(const Launch& l) {
   ATALLA_CHECK(read_sliding(l, Operand::kInput, Operand::kOut, &s));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const atalla_dtype dtype = l.operand(Operand::kOut).dtype;
-  const bool ok = is_complex(dtype) ? sum_columns<Complex<double>>(s, l)
-                                    : with_sum_type(dtype, [&]<class T>(T) { return sum_columns<T>(s, l); });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, is_complex(dtype) ? sum_columns<Complex<double>>(s, l)
+                                            : with_sum_type(dtype, [&]<class T>(T) { return sum_columns<T>(s, l); }));
 }
 
 constexpr Kernel kKernels[] = {

@@ -20,16 +20,6 @@ constexpr int64_t kSerialCopy = 1 << 13;  // elements that one thread copies as 
 constexpr int64_t kWholeImage = 1 << 28;  // elements of a slab's copy, at most
 static_assert(kStoredPanel % kPanel<float> == 0);
 
-struct PackedConvolution {
-  ConvolutionShape shape;
-  ConvolutionTensor in, out;
-  const float* panels = nullptr;  // [panels][k][kStoredPanel]
-  const char* bias = nullptr;
-  atalla_dtype bias_dtype = ATALLA_F32;
-  int64_t bias_stride = 0;
-  const ConvolutionFinish* finish = nullptr;
-};
-
 // The slabs' copies of all images, for slabs whose blocks of panels are units of their own: each is made once, not by
 // every thread that takes a block. A channel has room for the vector that is stored beyond its end.
 struct SharedSlabs {
@@ -45,7 +35,7 @@ struct SharedSlabs {
   }
 
   // False: no memory.
-  bool make(const PackedConvolution& conv, const PackedPlan& plan) {
+  bool make(const FloatConvolution& conv, const PackedPlan& plan) {
     const ConvolutionShape& s = conv.shape;
     if (plan.blocks == 1 || is_image_in_place<float>(s, conv.in)) return true;
     shape = padded(slab_shape(s, plan.outputs));
@@ -67,7 +57,7 @@ struct SharedSlabs {
 // One slab of outputs. It lives in the scratch memory of the calling thread: one at a time.
 class PackedSlab {
  public:
-  PackedSlab(const PackedConvolution& conv, const PackedPlan& plan, const SharedSlabs& shared, int64_t slab)
+  PackedSlab(const FloatConvolution& conv, const PackedPlan& plan, const SharedSlabs& shared, int64_t slab)
       : conv_(conv),
         s_(conv.shape),
         plan_(plan),
@@ -113,8 +103,8 @@ class PackedSlab {
       }
       for (int64_t p = p0; p < p1; ++p) {
         const bool more = p + 1 < p1;
-        const float* b = conv_.panels + (p * depth + k0) * kStoredPanel;
-        const float* next = more ? b + depth * kStoredPanel : conv_.panels + (p0 * depth + k0 + k) * kStoredPanel;
+        const float* b = conv_.weight + (p * depth + k0) * kStoredPanel;
+        const float* next = more ? b + depth * kStoredPanel : conv_.weight + (p0 * depth + k0 + k) * kStoredPanel;
         const bool none = !more && chunk + 1 == plan_.chunks;
         multiply(batch, p, p - p0, k, image, shifts_ + (k0 - c0 * s_.taps()), b, none ? nullptr : next, chunk);
       }
@@ -129,10 +119,7 @@ class PackedSlab {
     const int64_t channel = panel * kStoredPanel, channels = min_of(kStoredPanel, s_.out_channels - channel);
     const int64_t first_position = from_ * (s_.positions() / plan_.size);
     alignas(64) float bias[kStoredPanel] = {};
-    if (first && conv_.bias != nullptr) {
-      load_run(conv_.bias + channel * conv_.bias_stride * dtype_size(conv_.bias_dtype), conv_.bias_dtype,
-               conv_.bias_stride, channels, bias);
-    }
+    if (first) conv_.bias.load(channel, channels, bias);
     const int64_t calls = n_pieces_ * (kStoredPanel / kPanel<float>);
     const auto* ahead = next == nullptr ? reinterpret_cast<const char*>(bias) : reinterpret_cast<const char*>(next);
     const int64_t step = next == nullptr ? 0 : ceil_div(kStoredPanel * 4, calls);
@@ -150,7 +137,7 @@ class PackedSlab {
       }
       float* const sums = plan_.chunks == 1 ? tile_ : sums_ + (slot * positions_ + piece.position) * kStoredPanel;
       for (int64_t j = 0; j < kStoredPanel; j += kPanel<float>) {
-        const float* addend = !first ? sums + j : conv_.bias != nullptr ? bias + j : nullptr;
+        const float* addend = !first ? sums + j : conv_.bias.data != nullptr ? bias + j : nullptr;
         kernel({k, image + piece.image, piece.second, shifts, b + j, (last ? tile_ : sums) + j, kStoredPanel, addend,
                 first ? 0 : kStoredPanel, ahead, step});
         ahead += k * step;
@@ -162,7 +149,7 @@ class PackedSlab {
     }
   }
 
-  const PackedConvolution& conv_;
+  const FloatConvolution& conv_;
   const ConvolutionShape& s_;
   const PackedPlan& plan_;
   const int64_t number_, from_, count_;
@@ -179,11 +166,10 @@ class PackedSlab {
 };
 
 // Units are slabs, of each all images, of each the blocks of panels. False: no memory for the copy of the image.
-bool multiply_packed(const PackedConvolution& conv) {
+bool multiply_packed(const FloatConvolution& conv) {
   const ConvolutionShape& s = conv.shape;
   if (winograd_outputs(s) != 0) {
-    const WinogradEnd end = run_winograd({s, conv.in, conv.out, conv.panels, /*packed=*/true, conv.bias,
-                                          conv.bias_dtype, conv.bias_stride, conv.finish});
+    const WinogradEnd end = run_winograd(conv);
     if (end == WinogradEnd::kDone) return true;
     if (end == WinogradEnd::kNoMemory) return false;
   }
@@ -250,7 +236,7 @@ atalla_status run(const Launch& launch) {
   void* data[5] = {launch.data[at.kOut], launch.data[at.input], launch.data[at.weight], launch.data[at.bias]};
   const Launch convolution{alone, data, launch.kernel};
   if (atalla_status s = check_convolution(convolution)) return s;
-  PackedConvolution conv;
+  FloatConvolution conv;
   const ConvolutionShape& s = conv.shape = convolution_shape(alone);
   if (atalla_status status = check_packed(launch, desc.operands[at.weight], s)) return status;
   if (s.groups != 1) return fail(launch, ATALLA_ERR_ARGUMENT, "{} groups, expected 1", s.groups);
@@ -273,12 +259,9 @@ atalla_status run(const Launch& launch) {
   }
   conv.out = convolution_tensor(alone.operands[ConvolutionOperands::kOut], data[0]);
   conv.in = convolution_tensor(desc.operands[at.input], launch.data[at.input]);
-  conv.panels = launch.ptr<const float>(at.weight);
-  if (launch.data[at.bias] != nullptr) {
-    conv.bias = launch.ptr<const char>(at.bias);
-    conv.bias_dtype = desc.operands[at.bias].dtype;
-    conv.bias_stride = desc.operands[at.bias].strides[0];
-  }
+  conv.weight = launch.ptr<const float>(at.weight);
+  conv.packed = true;
+  conv.bias = {launch, at.bias};
   if (!multiply_packed(conv)) return fail(launch, ATALLA_ERR_SYSTEM, "no memory for the copy of the image");
   return finish.status();
 }

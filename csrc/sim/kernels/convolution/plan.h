@@ -15,15 +15,29 @@ struct ConvolutionFinish {
   void (*run)(const ConvolutionFinish& self, int64_t batch, int64_t c0, int64_t c1, int64_t p0, int64_t p1);
 };
 
+// What is added to the outputs of each channel.
+struct ConvolutionBias {
+  const char* data = nullptr;  // null: nothing
+  atalla_dtype dtype = ATALLA_F32;
+  int64_t stride = 0;
+
+  ConvolutionBias() = default;
+  ConvolutionBias(const Launch& launch, int operand) : data(launch.ptr<const char>(operand)) {
+    if (data != nullptr) dtype = launch.operand(operand).dtype, stride = launch.operand(operand).strides[0];
+  }
+  const char* at(int64_t channel) const { return data + channel * stride * dtype_size(dtype); }
+  void load(int64_t channel, int64_t count, float* to) const {
+    if (data != nullptr) load_run(at(channel), dtype, stride, count, to);
+  }
+};
+
 // Everything that a range of outputs needs.
 template <class T>
 struct Convolution {
   ConvolutionShape shape;
   ConvolutionTensor out, in;
   const T* weight;  // [co, depth], row-major
-  const char* bias;
-  atalla_dtype bias_dtype;
-  int64_t bias_stride;
+  ConvolutionBias bias;
   atalla_dtype compute_dtype;
   T outside = T(0);  // the image beyond its borders
   bool flat_out;     // the positions of out lie at a single stride
@@ -34,9 +48,8 @@ struct Convolution {
     Epilogue<T> e;
     e.compute_dtype = compute_dtype;
     e.out = {out.at(batch, channel), out.dtype, out.strides[1], column_stride(), out.item};
-    if (bias != nullptr) {
-      const int64_t item = dtype_size(bias_dtype);
-      e.c = {bias + channel * bias_stride * item, bias_dtype, bias_stride, 0, item};
+    if (bias.data != nullptr) {
+      e.c = {bias.at(channel), bias.dtype, bias.stride, 0, static_cast<int64_t>(dtype_size(bias.dtype))};
       e.beta = T(1);
     }
     return e;

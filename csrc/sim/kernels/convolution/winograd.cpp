@@ -43,7 +43,7 @@ struct Plan {
 };
 
 // The taps of a panel's channels as [ci, 9, kStoredPanel], packed into `room` if they are not.
-const float* taps_of(const WinogradConvolution& conv, int64_t panel, float* room) {
+const float* taps_of(const FloatConvolution& conv, int64_t panel, float* room) {
   const int64_t depth = conv.shape.depth();
   if (conv.packed) return conv.weight + panel * depth * kStoredPanel;
   const int64_t first = panel * kStoredPanel, channels = min_of(kStoredPanel, conv.shape.out_channels - first);
@@ -80,7 +80,7 @@ void transform_filters(const float* taps, int64_t channels, float* to) {
 template <int M>
 class ImageTransform {
  public:
-  ImageTransform(const WinogradConvolution& conv, const Plan<M>& plan)
+  ImageTransform(const FloatConvolution& conv, const Plan<M>& plan)
       : s_(conv.shape), in_(conv.in), plan_(plan), width_(round_up(plan.columns + 1, lanes) + lanes) {}
 
   // False: no memory.
@@ -173,7 +173,7 @@ class ImageTransform {
 template <int M>
 class Block {
  public:
-  Block(const WinogradConvolution& conv, const Plan<M>& plan) : conv_(conv), s_(conv.shape), plan_(plan) {}
+  Block(const FloatConvolution& conv, const Plan<M>& plan) : conv_(conv), s_(conv.shape), plan_(plan) {}
 
   bool prepare() {
     shifts_ = scratch<int32_t>(ScratchSlot::Offsets, s_.in_channels);
@@ -190,10 +190,7 @@ class Block {
     multiply(count * plan_.columns, image, filters, next);
     const int64_t channel = panel * kStoredPanel, channels = min_of(kStoredPanel, s_.out_channels - channel);
     alignas(64) float bias[kStoredPanel] = {};
-    if (conv_.bias != nullptr) {
-      load_run(conv_.bias + channel * conv_.bias_stride * dtype_size(conv_.bias_dtype), conv_.bias_dtype,
-               conv_.bias_stride, channels, bias);
-    }
+    conv_.bias.load(channel, channels, bias);
     V wrong{};
     for (int64_t t = 0; t < count; ++t) {
       for (int64_t x = 0; x < plan_.columns; x += lanes / M) {
@@ -253,7 +250,7 @@ class Block {
         for (int y = 0; y < M; ++y) {
           wrong = wrong + (outputs[y] - outputs[y]);
           store_vector(outputs_[y] + (column + x) * kStoredPanel + j,
-                       conv_.bias != nullptr ? outputs[y] + add : outputs[y]);
+                       conv_.bias.data != nullptr ? outputs[y] + add : outputs[y]);
         }
       }
     }
@@ -273,7 +270,7 @@ class Block {
     }
   }
 
-  const WinogradConvolution& conv_;
+  const FloatConvolution& conv_;
   const ConvolutionShape& s_;
   const Plan<M>& plan_;
   int32_t* shifts_ = nullptr;
@@ -296,7 +293,7 @@ class Verdict {
 
 // All images together are one block: threads share its transformed inputs, and each transforms panels of weights.
 template <int M>
-WinogradEnd run_panels(const WinogradConvolution& conv, const Plan<M>& plan) {
+WinogradEnd run_panels(const FloatConvolution& conv, const Plan<M>& plan) {
   const ConvolutionShape& s = conv.shape;
   Verdict verdict;
   float* const image = scratch<float>(ScratchSlot::PackedA, plan.image());
@@ -322,7 +319,7 @@ WinogradEnd run_panels(const WinogradConvolution& conv, const Plan<M>& plan) {
 
 // Threads share the transformed weights, and each transforms the inputs of blocks.
 template <int M>
-WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan<M>& plan) {
+WinogradEnd run_blocks(const FloatConvolution& conv, const Plan<M>& plan) {
   const ConvolutionShape& s = conv.shape;
   const int64_t panel_size = plan.kPoints * s.in_channels * kStoredPanel;
   Verdict verdict;
@@ -356,14 +353,14 @@ WinogradEnd run_blocks(const WinogradConvolution& conv, const Plan<M>& plan) {
 }
 
 template <int M>
-WinogradEnd run(const WinogradConvolution& conv) {
+WinogradEnd run(const FloatConvolution& conv) {
   const Plan<M> plan(conv.shape);
   return conv.shape.batch * plan.blocks == 1 ? run_panels(conv, plan) : run_blocks(conv, plan);
 }
 
 }  // namespace
 
-WinogradEnd run_winograd(const WinogradConvolution& conv) {
+WinogradEnd run_winograd(const FloatConvolution& conv) {
   return winograd_outputs(conv.shape) == 4 ? run<4>(conv) : run<2>(conv);
 }
 

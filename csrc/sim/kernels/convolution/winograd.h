@@ -11,14 +11,13 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
-struct WinogradConvolution {
+// A convolution of F32.
+struct FloatConvolution {
   ConvolutionShape shape;
   ConvolutionTensor in, out;
-  const float* weight = nullptr;  // [co, ci, 9], or packed in panels [ci, 9, kStoredPanel]
+  const float* weight = nullptr;  // [co, depth], or packed in panels [depth, kStoredPanel]
   bool packed = false;
-  const char* bias = nullptr;
-  atalla_dtype bias_dtype = ATALLA_F32;
-  int64_t bias_stride = 0;
+  ConvolutionBias bias;
   const ConvolutionFinish* finish = nullptr;
 };
 
@@ -43,6 +42,6 @@ enum class WinogradEnd {
   kNotFinite,
 };
 
-WinogradEnd run_winograd(const WinogradConvolution& conv);
+WinogradEnd run_winograd(const FloatConvolution& conv);
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,12 +4,10 @@
 //
 // Rows are taken in groups, whose elements are interleaved, so that every loop runs over adjacent numbers however the
 // operands are strided. A real transform of even length 2 h is a complex one of length h over (even, odd) pairs.
-#include <cmath>
 
 #include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/lines.h"
 #include "sim/kernels/fft/fft_plan.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -180,17 +178,13 @@ template <class S, class T>
 atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
   const PlanHandle<T> plan(problem.length);
   if (plan.get() == nullptr) return no_memory(l);
-  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
-  Transform<S, T> transform{l, problem, *plan.get(), {}, 1, static_cast<T>(factor)};
-  for (int d = 0; d < out.ndim; ++d) {
-    if (d != problem.dim) transform.rows.add(out.sizes[d], out.strides[d], in.strides[d]);
-  }
+  Transform<S, T> transform{l, problem, *plan.get(), Lines(l, problem.dim).others, 1, static_cast<T>(factor)};
   const int64_t count = transform.rows.count();
   int64_t lanes = kGroupBytes / (4 * static_cast<int64_t>(sizeof(T)) * (plan.get()->work_length() + 1));
   lanes = lanes < 1 ? 1 : lanes > kLargestGroup ? kLargestGroup : lanes;
   while (lanes > 1 && count <= lanes) lanes = (lanes + 1) / 2;  // at least two groups
   transform.lanes = count == 1 ? 1 : lanes;
-  return transform.run() ? ATALLA_OK : no_memory(l);
+  return memory_status(l, transform.run());
 }
 
 atalla_status run_fft(const Launch& l, Form form) {

@@ -10,7 +10,6 @@
 #include <pthread.h>
 
 #include <cmath>
-#include <new>
 
 #include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/fft/fft_passes.h"

@@ -127,7 +127,7 @@ atalla_status run_grid_backward(const Launch& l) {
     if (element_count(grid) > 0) b.grid_gradient();
     return done;
   });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, ok);
 }
 
 constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward}};

@@ -2,7 +2,6 @@
 //
 // pool.average and pool.adaptive_average: the sum of each window, divided by its size. Sums are in F32 (F64 for F64,
 // I64 for integers).
-#include <algorithm>
 
 #include "kernel_parameters.h"
 #include "sim/kernels/image/pool.h"
@@ -103,9 +102,9 @@ atalla_status run_average(const Launch& l) {
   Pool pool;
   ATALLA_CHECK(kAdaptive ? read_adaptive_pool(l, Operand::kInput, &pool) : read_pool(l, Operand::kInput, p, &pool));
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
-  const bool ok = with_sum_type(l.operand(Operand::kInput).dtype,
-                                [&]<class T>(T) { return AveragePool<T>{pool, p.count_padding, p.divisor}.run(); });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, with_sum_type(l.operand(Operand::kInput).dtype, [&]<class T>(T) {
+                         return AveragePool<T>{pool, p.count_padding, p.divisor}.run();
+                       }));
 }
 
 constexpr Kernel kKernels[] = {

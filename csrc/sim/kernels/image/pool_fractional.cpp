@@ -109,10 +109,10 @@ atalla_status run_fractional(const Launch& l) {
   }
   const Image index = image_of(l, 1);
   const int dims = static_cast<int>(spatial);
-  const bool ok = with_float_types(in.dtype, [&]<class T, class S>(T, S) {
-    return FractionalPool<T>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
-  });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(
+      l, with_float_types(in.dtype, [&]<class T, class S>(T, S) {
+        return FractionalPool<T>{pool, index, &samples, l.ptr<const char>(Operand::kSamples), dims}.run();
+      }));
 }
 
 constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional}};

@@ -199,14 +199,14 @@ atalla_status run_max(const Launch& l) {
   if (element_count(l.operand(Operand::kOut)) == 0) return ATALLA_OK;
   const Image index = image_of(l, 1);
   const bool short_index = plane_elements(l.operand(Operand::kInput)) < INT32_MAX;
-  const bool ok = with_sum_type(l.operand(Operand::kInput).dtype, [&]<class T>(T) {
-    if constexpr (std::is_same_v<T, float>) {
-      return short_index ? MaxPool<T, int32_t>{pool, index}.run() : MaxPool<double, int64_t>{pool, index}.run();
-    } else {
-      return MaxPool<T, int64_t>{pool, index}.run();
-    }
-  });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, with_sum_type(l.operand(Operand::kInput).dtype, [&]<class T>(T) {
+                         if constexpr (std::is_same_v<T, float>) {
+                           return short_index ? MaxPool<T, int32_t>{pool, index}.run()
+                                              : MaxPool<double, int64_t>{pool, index}.run();
+                         } else {
+                           return MaxPool<T, int64_t>{pool, index}.run();
+                         }
+                       }));
 }
 
 constexpr Kernel kKernels[] = {

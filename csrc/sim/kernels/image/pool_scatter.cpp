@@ -45,8 +45,7 @@ atalla_status run_scatter(const Launch& l) {
   if (element_count(in) == 0) return fail(l, ATALLA_ERR_ARGUMENT, "the input is empty");
   const IndexOperand index{l.data[Operand::kIndices], true, 1, plane_elements(out), false};
   ATALLA_CHECK(check_index_values(l, Operand::kIndices, index, 2));
-  const bool ok = with_sum_type(in.dtype, [&]<class T>(T) { return scatter<T>(l, index); });
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, with_sum_type(in.dtype, [&]<class T>(T) { return scatter<T>(l, index); }));
 }
 
 constexpr Kernel kKernels[] = {{"pool.scatter", kRealDtypes, run_scatter}};

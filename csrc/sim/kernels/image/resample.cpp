@@ -35,7 +35,7 @@ atalla_status apply(const Launch& l, bool backward, F&& fill) {
     if (!taps[d].finish()) return no_memory(l);
   }
   const Resampler<T> resampler{taps, image_of(l, 0), image_of(l, 1), out.sizes[0], out.sizes[1]};
-  return resampler.run() ? ATALLA_OK : no_memory(l);
+  return memory_status(l, resampler.run());
 }
 
 template <Filter kFilter, bool kBackward>

@@ -13,8 +13,6 @@ namespace {
 
 using Operand = CompactNonzeroOperands;
 
-constexpr uint64_t kMaskDtypes = dtype_bit(ATALLA_BOOL) | dtype_bit(ATALLA_U8);
-
 // The counts of a space of n elements, contiguous, one a block and their sum.
 atalla_status check_starts(const Launch& l, int i, int64_t n) {
   const atalla_operand& o = l.operand(i);
@@ -41,14 +39,14 @@ atalla_status run_count(const Launch& l) {
   const int64_t n = element_count(in);
   ATALLA_CHECK(check_starts(l, CompactCountOperands::kStarts, n));
   int64_t* starts = l.ptr<int64_t>(CompactCountOperands::kStarts);
-  const Dims<1> dims = walk<1>(l, {1});
+  const Runs<1> runs(walk<1>(l, {1}));
   dispatch_dtype(in.dtype, [&]<class M>(M) {
     const M* mask = l.ptr<const M>(CompactCountOperands::kInput);
     parallel_for(blocks_of(n), 4, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         int64_t count = 0;
-        for_each_run(dims, b * kBlock, n - b * kBlock < kBlock ? n : (b + 1) * kBlock,
-                     [&](const int64_t* o, const int64_t* s, int64_t k) { count += count_true(mask + o[0], s[0], k); });
+        runs.each(b * kBlock, min_of(n, (b + 1) * kBlock),
+                  [&](const int64_t* o, int64_t k) { count += count_true(mask + o[0], runs.strides[0], k); });
         starts[b] = count;
       }
     });
@@ -127,14 +125,15 @@ template <bool kToLine>
 atalla_status run_moves(const Launch& l, int line, int space, int mask, int starts) {
   const int64_t n = element_count(l.operand(mask));
   if (n == 0 || l.ptr<const int64_t>(starts)[blocks_of(n)] == 0) return ATALLA_OK;
-  const Dims<2> dims = walk<2>(l, {mask, space});
+  const Runs<2> runs(walk<2>(l, {mask, space}));
+  const int64_t* s = runs.strides;
   const int64_t step = l.operand(line).strides[0], places = l.operand(line).sizes[0];
   const uint8_t* m = l.ptr<const uint8_t>(mask);
   bool right = true;
   dispatch_width(l.operand(space).dtype, [&]<class E>(E) {
     for_each_block(n, l.ptr<const int64_t>(starts), [&](int64_t begin, int64_t end, int64_t position) {
       int32_t list[kBlock];
-      for_each_run(dims, begin, end, [&](const int64_t* o, const int64_t* s, int64_t k) {
+      runs.each(begin, end, [&](const int64_t* o, int64_t k) {
         const int found = list_true(m + o[0], s[0], static_cast<int>(k), 0, list);
         if (position < 0 || position > places - found) return __atomic_store_n(&right, false, __ATOMIC_RELAXED);
         E* p = l.ptr<E>(line) + position * step;

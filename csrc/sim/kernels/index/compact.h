@@ -39,25 +39,6 @@ inline int64_t count_true(const M* mask, int64_t stride, int64_t n) {
   return count;
 }
 
-// Visits the elements [begin, end) of a space in runs along its innermost dimension: f(offsets, strides, n).
-template <int K, class F>
-void for_each_run(const Dims<K>& all, int64_t begin, int64_t end, F&& f) {
-  Dims<K> outer = all;
-  int64_t s[K];
-  const int64_t inner = outer.pop(s);
-  int64_t at = begin % inner;
-  Cursor<K> at_row(outer, begin / inner);
-  while (begin < end) {
-    const int64_t n = inner - at < end - begin ? inner - at : end - begin;
-    int64_t offsets[K];
-    for (int k = 0; k < K; ++k) offsets[k] = at_row.offsets[k] + at * s[k];
-    f(offsets, s, n);
-    begin += n;
-    at = 0;
-    if (begin < end) at_row.next();
-  }
-}
-
 inline int64_t blocks_of(int64_t n) { return (n + kBlock - 1) / kBlock; }
 
 // Runs f(begin, end, where the block's output begins) for every block of n elements. `starts` is what compact.count

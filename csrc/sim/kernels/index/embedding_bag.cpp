@@ -12,9 +12,7 @@ namespace {
 using Operand = EmbeddingBagOperands;
 
 int64_t read_index(const Launch& l, int operand, int64_t i) {
-  const atalla_operand& o = l.operand(operand);
-  const int64_t at = i * o.strides[0];
-  return o.dtype == ATALLA_I64 ? l.ptr<const int64_t>(operand)[at] : l.ptr<const int32_t>(operand)[at];
+  return index_at(l, operand, i * l.operand(operand).strides[0]);
 }
 void write_index(const Launch& l, int operand, int64_t at, int64_t value) {
   if (l.data[operand] == nullptr) return;

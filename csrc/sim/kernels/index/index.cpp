@@ -73,30 +73,14 @@ atalla_status run_gather(const Launch& l) {
 
 // out = in[:, ..., x_0, ..., x_k-1, :, ...]: the k indexed dimensions give way to the shape of the indices.
 atalla_status run_index(const Launch& l) {
-  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const IndexParameters p = IndexParameters::read(l.desc);
-  ATALLA_CHECK(check_indexed_dims(l, in, p.count, p.first_dim));
-  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim),
-            rank = l.operand(Operand::kIndices).ndim;
-  ATALLA_CHECK(check_rank(l, Operand::kOut, out.ndim, in.ndim - count + rank));
-  for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(l, Operand::kIndices, Operand::kIndices + j));
-  }
   IndexWalk w;
-  w.indices = count;
-  for (int d = 0; d < out.ndim; ++d) {
-    const bool indexed = d >= begin && d < begin + rank;
-    const int in_dim = d < begin ? d : d - rank + count;
-    ATALLA_CHECK(check_size(l, Operand::kOut, d, out.sizes[d],
-                            indexed ? l.operand(Operand::kIndices).sizes[d - begin] : in.sizes[in_dim]));
-    int64_t strides[kMaxIndices];
-    for (int j = 0; j < count; ++j) strides[j] = indexed ? l.operand(Operand::kIndices + j).strides[d - begin] : 0;
-    add_dim(w, out.sizes[d], out.strides[d], indexed ? 0 : in.strides[in_dim], strides);
-  }
-  for (int j = 0; j < count; ++j) {
-    w.index[j] = index_operand(l, Operand::kIndices + j, in, begin + j, true);
-    ATALLA_CHECK(check_index_values(l, Operand::kIndices + j, w.index[j], begin + j));
-  }
+  const auto add = [&](int64_t size, int64_t out_stride, int64_t in_stride, const int64_t* strides, bool) {
+    add_dim(w, size, out_stride, in_stride, strides);
+  };
+  const atalla_operand& in = l.operand(Operand::kInput);
+  ATALLA_CHECK(walk_indexed(l, w, in, Operand::kOut, p.count, p.first_dim, true, add));
+  ATALLA_CHECK(check_indices(l, w, p.first_dim));
   return run_walk(l, w);
 }
 

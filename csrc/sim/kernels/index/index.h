@@ -209,7 +209,41 @@ inline atalla_status check_index_values(const Launch& l, int operand, const Inde
               operand, low, high, dim);
 }
 
-// Tiles of up to 2 KiB in which the SDMA moves a contiguous run.
+// Walks the dimensions of operand `selected`, in which the `count` dimensions of `tensor` from `first` on have given
+// way to the shape of the indices: out of index, the source of index_put. add(size, its stride, the tensor's stride or
+// 0, strides of the indices, whether the indices have this dimension). The values of indices are not looked at.
+template <class Walk, class Add>
+atalla_status walk_indexed(const Launch& l, Walk& w, const atalla_operand& tensor, int selected, int64_t count,
+                           int64_t first, bool from_end, Add&& add) {
+  constexpr int kIndices = IndexOperands::kIndices;
+  ATALLA_CHECK(check_indexed_dims(l, tensor, count, first));
+  const atalla_operand &part = l.operand(selected), &x = l.operand(kIndices);
+  const int begin = static_cast<int>(first), rank = x.ndim, indexed_dims = static_cast<int>(count);
+  ATALLA_CHECK(check_rank(l, selected, part.ndim, tensor.ndim - indexed_dims + rank));
+  w.indices = indexed_dims;
+  for (int j = 0; j < indexed_dims; ++j) {
+    ATALLA_CHECK(check_same_sizes(l, kIndices, kIndices + j));
+    w.index[j] = index_operand(l, kIndices + j, tensor, begin + j, from_end);
+  }
+  for (int d = 0; d < part.ndim; ++d) {
+    const bool indexed = d >= begin && d < begin + rank;
+    const int own = d < begin ? d : d - rank + indexed_dims;
+    ATALLA_CHECK(check_size(l, selected, d, part.sizes[d], indexed ? x.sizes[d - begin] : tensor.sizes[own]));
+    int64_t strides[kMaxIndices] = {};
+    for (int j = 0; indexed && j < indexed_dims; ++j) strides[j] = l.operand(kIndices + j).strides[d - begin];
+    add(part.sizes[d], part.strides[d], indexed ? 0 : tensor.strides[own], strides, indexed);
+  }
+  return ATALLA_OK;
+}
+
+// The values of all index operands of such a walk.
+template <class Walk>
+atalla_status check_indices(const Launch& l, const Walk& w, int64_t first) {
+  for (int j = 0; j < w.indices; ++j) {
+    ATALLA_CHECK(check_index_values(l, IndexOperands::kIndices + j, w.index[j], static_cast<int>(first) + j));
+  }
+  return ATALLA_OK;
+}
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

@@ -83,27 +83,14 @@ atalla_status run_scatter(const Launch& l) {
 atalla_status run_index_put(const Launch& l) {
   const IndexPutParameters p = IndexPutParameters::read(l.desc);
   ATALLA_CHECK(check_write(l, p.combine));
-  const atalla_operand &out = l.operand(Put::kOut), &src = l.operand(Put::kSource), &x = l.operand(Put::kIndices);
-  ATALLA_CHECK(check_indexed_dims(l, out, p.count, p.first_dim));
-  const int count = static_cast<int>(p.count), begin = static_cast<int>(p.first_dim), rank = x.ndim;
-  ATALLA_CHECK(check_rank(l, Put::kSource, src.ndim, out.ndim - count + rank));
   WriteWalk w;
-  w.indices = count;
-  for (int j = 0; j < count; ++j) {
-    ATALLA_CHECK(check_same_sizes(l, Put::kIndices, Put::kIndices + j));
-    w.index[j] = index_operand(l, Put::kIndices + j, out, begin + j, p.wrap_negative);
-  }
-  for (int d = 0; d < src.ndim; ++d) {
-    const bool indexed = d >= begin && d < begin + rank;
-    const int own = d < begin ? d : d - rank + count;
-    const int64_t expected = indexed ? x.sizes[d - begin] : out.sizes[own];
-    ATALLA_CHECK(check_size(l, Put::kSource, d, src.sizes[d], expected));
-    int64_t strides[kMaxIndices] = {};
-    for (int j = 0; indexed && j < count; ++j) strides[j] = l.operand(Put::kIndices + j).strides[d - begin];
-    w.add(src.sizes[d], indexed ? 0 : out.strides[own], src.strides[d], strides, indexed);
-  }
-  if (element_count(src) == 0) return ATALLA_OK;
-  for (int j = 0; j < count; ++j) ATALLA_CHECK(check_index_values(l, Put::kIndices + j, w.index[j], begin + j));
+  const auto add = [&](int64_t size, int64_t src_stride, int64_t out_stride, const int64_t* strides, bool indexed) {
+    w.add(size, out_stride, src_stride, strides, indexed);
+  };
+  const atalla_operand& out = l.operand(Put::kOut);
+  ATALLA_CHECK(walk_indexed(l, w, out, Put::kSource, p.count, p.first_dim, p.wrap_negative, add));
+  if (element_count(l.operand(Put::kSource)) == 0) return ATALLA_OK;
+  ATALLA_CHECK(check_indices(l, w, p.first_dim));
   return run_writes(l, w, p.combine, p.scaled ? &p.scale : nullptr);
 }
 

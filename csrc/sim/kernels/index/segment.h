@@ -23,9 +23,7 @@ struct Segments {
     per_outer = l.operand(numbers).sizes[1];
     count = offsets ? per_outer - 1 : per_outer;
   }
-  int64_t number(int64_t i) const {
-    return l.operand(numbers).dtype == ATALLA_I64 ? l.ptr<const int64_t>(numbers)[i] : l.ptr<const int32_t>(numbers)[i];
-  }
+  int64_t number(int64_t i) const { return index_at(l, numbers, i); }
   // `sum`: where the segment before ended.
   void bounds(int64_t o, int64_t s, int64_t sum, int64_t* begin, int64_t* end) const {
     *begin = offsets ? number(o * per_outer + s) : sum;

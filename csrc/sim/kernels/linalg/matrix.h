@@ -175,10 +175,16 @@ inline atalla_status check_size(const Launch& l, int k, int from_end, int64_t ex
               size_of(l, k, from_end), from_end, expected);
 }
 
+// The product of sizes, as an amount of work.
+template <class... N>
+double product(N... sizes) {
+  return (static_cast<double>(sizes) * ...);
+}
+
 // Runs body(batch, b), which returns false when it has no memory, for every matrix; `flops` is the work of one. Large
 // matrices follow each other: LAPACK has threads of its own.
 template <class F>
-atalla_status for_each_matrix(const Launch& l, int own_dims, double flops, F&& body) {
+atalla_status run_batch(const Launch& l, int own_dims, double flops, F&& body) {
   const Batch batch{l, l.operand(kResult).ndim - own_dims};
   const int64_t count = batch.count();
   const auto range = [&](int64_t begin, int64_t end) {
@@ -187,34 +193,39 @@ atalla_status for_each_matrix(const Launch& l, int own_dims, double flops, F&& b
     return ok;
   };
   constexpr double kFlopsPerTask = 50000, kLargeFlops = 5e6;
-  const bool ok = count == 1 || flops > kLargeFlops
-                      ? range(0, count)
-                      : parallel_try(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range);
-  return ok ? ATALLA_OK : no_memory(l);
+  return memory_status(l, count == 1 || flops > kLargeFlops
+                              ? range(0, count)
+                              : parallel_try(count, static_cast<int64_t>(kFlopsPerTask / (flops + 1)) + 1, range));
 }
 
-// Calls f with a number of the compute dtype, for which LAPACK is there.
+// The same for body(number, batch, b), with a number of the compute dtype, for which LAPACK is there.
 template <class F>
-atalla_status with_scalar(const Launch& l, F&& f) {
+atalla_status for_each_matrix(const Launch& l, int own_dims, double flops, F&& body) {
   ATALLA_CHECK(check_lapack(l));
   ATALLA_CHECK(find_lapack());
+  const auto run = [&]<class S>(S number) {
+    return run_batch(l, own_dims, flops, [&](const Batch& batch, int64_t b) { return body(number, batch, b); });
+  };
   switch (l.desc.compute_dtype) {
     case ATALLA_F32:
-      return f(float{});
+      return run(float{});
     case ATALLA_F64:
-      return f(double{});
+      return run(double{});
     case ATALLA_C64:
-      return f(Complex<float>{});
+      return run(Complex<float>{});
     default:
-      return f(Z{});
+      return run(Z{});
   }
 }
 
-// Calls f with a double or a Complex<double>: for what LAPACK does not have.
+// With a double or a Complex<double>: for what LAPACK does not have. All have matrices of two dimensions.
 template <class F>
-atalla_status with_wide_scalar(const Launch& l, F&& f) {
+atalla_status for_each_wide_matrix(const Launch& l, double flops, F&& body) {
   ATALLA_CHECK(check_lapack(l));
-  return is_complex(l.desc.compute_dtype) ? f(Z{}) : f(double{});
+  const auto run = [&]<class S>(S number) {
+    return run_batch(l, 2, flops, [&](const Batch& batch, int64_t b) { return body(number, batch, b); });
+  };
+  return is_complex(l.desc.compute_dtype) ? run(Z{}) : run(double{});
 }
 
 using Int = int32_t;  // LAPACK's
@@ -276,6 +287,30 @@ bool with_workspace(F&& run) {
   if (!work || !real_work || !integer_work) return false;
   run(Workspace<S>{work.get(), n, real_work.get(), reals, integer_work.get(), integers});
   return true;
+}
+
+// Calls a routine whose last arguments are its work memory, the size of that, and info. False: no memory.
+template <class S, class... A>
+bool call_with_work(Routine routine, Int* info, A... arguments) {
+  return with_workspace<S>([&](const Workspace<S>& w) { call<S>(routine, arguments..., w.work, w.size, info); });
+}
+
+// x [n, k], operand 0, = op(A)^-1 b, operand 3, of the factors of A and their pivots. `routine`: of a solution by them,
+// and `form`: its first argument.
+inline atalla_status solve_by_factors(const Launch& l, Routine routine, char form) {
+  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  return for_each_matrix(l, 2, 2 * product(n, n, k), [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> factors(n, n), x(n, k);
+    ScratchArray<Int> pivots(n);
+    Int info = 0;
+    if (!factors || !x || !pivots) return false;
+    load<S>(batch.plane(1, b), factors);
+    load<S>(batch.plane(3, b), x);
+    for (int64_t i = 0; i < n; ++i) pivots[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
+    call<S>(routine, form, n, k, factors.p, factors.ld, pivots.get(), x.p, x.ld, &info);
+    store<S>(x, batch.plane(0, b));
+    return true;
+  });
 }
 
 }  // namespace

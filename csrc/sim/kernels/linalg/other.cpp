@@ -13,31 +13,24 @@ namespace {
 atalla_status run_ldl_factor(const Launch& l) {
   const int64_t n = size_of(l, 0, 2);
   const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
-  return with_scalar(l, [&]<class S>(S) {
-    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(n, n);
-      ScratchArray<Int> pivots(n);
-      Int info = 0;
-      if (!a || !pivots) return false;
-      load<S>(batch.plane(3, b), a);
-      if (!with_workspace<S>([&](const Workspace<S>& w) {
-            call<S>(hermitian ? Routine::kHetrf : Routine::kSytrf, 'L', n, a.p, a.ld, pivots.get(), w.work, w.size,
-                    &info);
-          })) {
-        return false;
-      }
-      store<S>(a, batch.plane(0, b), Part::kLower);
-      for (int64_t i = 0; i < n; ++i) store_int(batch.plane(1, b), i, pivots[i]);
-      store_int(batch.plane(2, b), 0, info);
-      return true;
-    });
+  return for_each_matrix(l, 2, product(n, n, n) / 3, [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> a(n, n);
+    ScratchArray<Int> pivots(n);
+    Int info = 0;
+    if (!a || !pivots) return false;
+    load<S>(batch.plane(3, b), a);
+    if (!call_with_work<S>(hermitian ? Routine::kHetrf : Routine::kSytrf, &info, 'L', n, a.p, a.ld, pivots.get()))
+      return false;
+    store<S>(a, batch.plane(0, b), Part::kLower);
+    for (int64_t i = 0; i < n; ++i) store_int(batch.plane(1, b), i, pivots[i]);
+    store_int(batch.plane(2, b), 0, info);
+    return true;
   });
 }
 
 // x [n, k] = A^-1 b, of ld [n, n] and pivots [n].
 atalla_status run_ldl_solve(const Launch& l) {
-  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
+  const int64_t n = size_of(l, 0, 2);
   const bool hermitian = LinalgLdlFactorParameters::read(l.desc).hermitian;
   const Batch all{l, l.operand(kResult).ndim - 2};
   for (int64_t b = 0, count = all.count(); b < count; ++b) {
@@ -52,36 +45,19 @@ atalla_status run_ldl_solve(const Launch& l) {
       return fail(l, ATALLA_ERR_FAULT_INDEX, "pivot {} is out of range, expected 1 to {} or a negative pair", p, n);
     }
   }
-  return with_scalar(l, [&]<class S>(S) {
-    const double flops = 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(n, n), x(n, k);
-      ScratchArray<Int> pivots(n);
-      Int info = 0;
-      if (!a || !x || !pivots) return false;
-      load<S>(batch.plane(1, b), a);
-      load<S>(batch.plane(3, b), x);
-      for (int64_t i = 0; i < n; ++i) pivots[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
-      call<S>(hermitian ? Routine::kHetrs : Routine::kSytrs, 'L', n, k, a.p, a.ld, pivots.get(), x.p, x.ld, &info);
-      store<S>(x, batch.plane(0, b));
-      return true;
-    });
-  });
+  return solve_by_factors(l, hermitian ? Routine::kHetrs : Routine::kSytrs, 'L');
 }
 
 atalla_status run_matrix_exp(const Launch& l) {
   const int64_t n = size_of(l, 0, 2);
   ATALLA_CHECK(find_lapack());
-  return with_wide_scalar(l, [&]<class S>(S) {
-    const double flops = 20 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(n, n), out(n, n);
-      if (!a || !out) return false;
-      load<S>(batch.plane(1, b), a);
-      if (!exponentiate<S>(a, out)) return false;
-      store<S>(out, batch.plane(0, b));
-      return true;
-    });
+  return for_each_wide_matrix(l, 20 * product(n, n, n), [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> a(n, n), out(n, n);
+    if (!a || !out) return false;
+    load<S>(batch.plane(1, b), a);
+    if (!exponentiate<S>(a, out)) return false;
+    store<S>(out, batch.plane(0, b));
+    return true;
   });
 }
 

@@ -31,31 +31,27 @@ atalla_status run_lu_factor(const Launch& l) {
   const int64_t m = size_of(l, 0, 2), n = size_of(l, 0, 1), steps = m < n ? m : n;
   const double flops = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
   if (!LinalgLuFactorParameters::read(l.desc).pivot) {
-    return with_wide_scalar(l, [&]<class S>(S) {
-      return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-        WorkMatrix<S> a(m, n);
-        if (!a) return false;
-        load<S>(batch.plane(3, b), a);
-        store_int(batch.plane(2, b), 0, factor_without_pivoting<S>(a));
-        store<S>(a, batch.plane(0, b));
-        for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, i + 1);
-        return true;
-      });
-    });
-  }
-  return with_scalar(l, [&]<class S>(S) {
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
+    return for_each_wide_matrix(l, flops, [&]<class S>(S, const Batch& batch, int64_t b) {
       WorkMatrix<S> a(m, n);
-      ScratchArray<Int> rows(steps);
-      Int info = 0;
-      if (!a || !rows) return false;
+      if (!a) return false;
       load<S>(batch.plane(3, b), a);
-      call<S>(Routine::kGetrf, m, n, a.p, a.ld, rows.get(), &info);
+      store_int(batch.plane(2, b), 0, factor_without_pivoting<S>(a));
       store<S>(a, batch.plane(0, b));
-      for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, rows[i]);
-      store_int(batch.plane(2, b), 0, info);
+      for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, i + 1);
       return true;
     });
+  }
+  return for_each_matrix(l, 2, flops, [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> a(m, n);
+    ScratchArray<Int> rows(steps);
+    Int info = 0;
+    if (!a || !rows) return false;
+    load<S>(batch.plane(3, b), a);
+    call<S>(Routine::kGetrf, m, n, a.p, a.ld, rows.get(), &info);
+    store<S>(a, batch.plane(0, b));
+    for (int64_t i = 0; i < steps; ++i) store_int(batch.plane(1, b), i, rows[i]);
+    store_int(batch.plane(2, b), 0, info);
+    return true;
   });
 }
 
@@ -75,46 +71,29 @@ atalla_status check_pivots(const Launch& l, int operand, int64_t count, int64_t 
 
 // x [n, k] = op(P L U)^-1 b.
 atalla_status run_lu_solve(const Launch& l) {
-  const int64_t n = size_of(l, 0, 2), k = size_of(l, 0, 1);
-  const char op = letter(LinalgLuSolveParameters::read(l.desc).op);
+  const int64_t n = size_of(l, 0, 2);
   ATALLA_CHECK(check_pivots(l, LinalgLuSolveOperands::kPivots, n, n));
-  return with_scalar(l, [&]<class S>(S) {
-    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k + 1);
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> lu(n, n), x(n, k);
-      ScratchArray<Int> rows(n);
-      Int info = 0;
-      if (!lu || !x || !rows) return false;
-      load<S>(batch.plane(1, b), lu);
-      load<S>(batch.plane(3, b), x);
-      for (int64_t i = 0; i < n; ++i) rows[i] = static_cast<Int>(load_int(batch.plane(2, b), i));
-      call<S>(Routine::kGetrs, op, n, k, lu.p, lu.ld, rows.get(), x.p, x.ld, &info);
-      store<S>(x, batch.plane(0, b));
-      return true;
-    });
-  });
+  return solve_by_factors(l, Routine::kGetrs, letter(LinalgLuSolveParameters::read(l.desc).op));
 }
 
 // out [m, m] = P of P L U, from pivots [k].
 atalla_status run_permutation(const Launch& l) {
   const int64_t m = size_of(l, 0, 2), k = size_of(l, 1, 1);
   ATALLA_CHECK(check_pivots(l, LinalgPermutationOperands::kPivots, k, m));
-  return with_wide_scalar(l, [&]<class S>(S) {
-    return for_each_matrix(l, 2, static_cast<double>(m * m), [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> p(m, m);
-      ScratchArray<int64_t> row(m);
-      if (!p || !row) return false;
-      const Plane pivots = batch.plane(1, b);
-      for (int64_t i = 0; i < m; ++i) row[i] = i;
-      for (int64_t i = 0; i < k; ++i) {
-        const int64_t other = load_int(pivots, i) - 1, x = row[i];
-        row[i] = row[other], row[other] = x;
-      }
-      clear<S>(p);
-      for (int64_t i = 0; i < m; ++i) p(row[i], i) = from_real<S>(1);
-      store<S>(p, batch.plane(0, b));
-      return true;
-    });
+  return for_each_wide_matrix(l, static_cast<double>(m * m), [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> p(m, m);
+    ScratchArray<int64_t> row(m);
+    if (!p || !row) return false;
+    const Plane pivots = batch.plane(1, b);
+    for (int64_t i = 0; i < m; ++i) row[i] = i;
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t other = load_int(pivots, i) - 1, x = row[i];
+      row[i] = row[other], row[other] = x;
+    }
+    clear<S>(p);
+    for (int64_t i = 0; i < m; ++i) p(row[i], i) = from_real<S>(1);
+    store<S>(p, batch.plane(0, b));
+    return true;
   });
 }
 
@@ -122,18 +101,15 @@ atalla_status run_permutation(const Launch& l) {
 atalla_status run_cholesky(const Launch& l) {
   const int64_t n = size_of(l, 0, 2);
   const bool upper = LinalgCholeskyParameters::read(l.desc).upper;
-  return with_scalar(l, [&]<class S>(S) {
-    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      WorkMatrix<S> a(n, n);
-      Int info = 0;
-      if (!a) return false;
-      load<S>(batch.plane(2, b), a);
-      call<S>(Routine::kPotrf, upper ? 'U' : 'L', n, a.p, a.ld, &info);
-      store<S>(a, batch.plane(0, b), upper ? Part::kUpper : Part::kLower);
-      store_int(batch.plane(1, b), 0, info);
-      return true;
-    });
+  return for_each_matrix(l, 2, product(n, n, n) / 3, [&]<class S>(S, const Batch& batch, int64_t b) {
+    WorkMatrix<S> a(n, n);
+    Int info = 0;
+    if (!a) return false;
+    load<S>(batch.plane(2, b), a);
+    call<S>(Routine::kPotrf, upper ? 'U' : 'L', n, a.p, a.ld, &info);
+    store<S>(a, batch.plane(0, b), upper ? Part::kUpper : Part::kLower);
+    store_int(batch.plane(1, b), 0, info);
+    return true;
   });
 }
 
@@ -142,24 +118,21 @@ atalla_status run_triangular_solve(const Launch& l) {
   const LinalgTriangularSolveParameters p = LinalgTriangularSolveParameters::read(l.desc);
   const bool right = p.right;
   const int64_t n = size_of(l, 2, 1), k = size_of(l, 0, right ? 2 : 1);
-  return with_scalar(l, [&]<class S>(S) {
-    const double flops = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    return for_each_matrix(l, 2, flops, [&](const Batch& batch, int64_t b) {
-      const int64_t rows = right ? k : n, columns = right ? n : k;
-      WorkMatrix<S> t(n, n), x(rows, columns);
-      if (!t || !x) return false;
-      load<S>(batch.plane(2, b), t);
-      load<S>(batch.plane(3, b), x);
-      int64_t info = 0;
-      for (int64_t i = 0; !p.unit && i < n && info == 0; ++i) {
-        if (is_zero(t(i, i))) info = i + 1;
-      }
-      call<S>(Routine::kTrsm, right ? 'R' : 'L', p.upper ? 'U' : 'L', letter(p.op), p.unit ? 'U' : 'N', rows, columns,
-              from_real<S>(1), t.p, t.ld, x.p, x.ld);
-      store<S>(x, batch.plane(0, b));
-      store_int(batch.plane(1, b), 0, info);
-      return true;
-    });
+  return for_each_matrix(l, 2, product(n, n, k), [&]<class S>(S, const Batch& batch, int64_t b) {
+    const int64_t rows = right ? k : n, columns = right ? n : k;
+    WorkMatrix<S> t(n, n), x(rows, columns);
+    if (!t || !x) return false;
+    load<S>(batch.plane(2, b), t);
+    load<S>(batch.plane(3, b), x);
+    int64_t info = 0;
+    for (int64_t i = 0; !p.unit && i < n && info == 0; ++i) {
+      if (is_zero(t(i, i))) info = i + 1;
+    }
+    call<S>(Routine::kTrsm, right ? 'R' : 'L', p.upper ? 'U' : 'L', letter(p.op), p.unit ? 'U' : 'N', rows, columns,
+            from_real<S>(1), t.p, t.ld, x.p, x.ld);
+    store<S>(x, batch.plane(0, b));
+    store_int(batch.plane(1, b), 0, info);
+    return true;
   });
 }
 

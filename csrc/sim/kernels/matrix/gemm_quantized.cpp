@@ -4,7 +4,6 @@
 // its panels are packed. docs/reference/kernels.md has the contract. DRAM holds and moves the stored bytes only.
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
-#include <algorithm>
 
 #include "kernel_parameters.h"
 #include "sim/kernels/base/dispatch_check.h"

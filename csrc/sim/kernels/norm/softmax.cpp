@@ -6,9 +6,7 @@
 #include <cmath>
 
 #include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/lines.h"
 #include "sim/kernels/norm/softmax_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -42,14 +40,13 @@ double exp_and_sum(const T* src, T max, int64_t n, T* dst) {
 struct Row {
   const void* in;
   void* out;
-  int64_t in_stride, out_stride;
 };
 
 template <class T>
-struct Softmax {
-  bool log;
-  atalla_dtype compute, in_dtype, out_dtype;
-  int64_t size;  // of the dimension
+struct Softmax : Lines {
+  const bool log;
+
+  Softmax(const Launch& l, int64_t dim, bool logarithm) : Lines(l, dim), log(logarithm) {}
 
   bool plain_in(int64_t stride) const { return in_dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1; }
   bool plain_out(int64_t stride) const { return out_dtype == kNativeOf<T> && stride == 1; }
@@ -65,11 +62,11 @@ struct Softmax {
   }
 
   void row(const Row& r, T* buffer) const {
-    const bool direct_in = plain_in(r.in_stride), direct_out = plain_out(r.out_stride);
+    const bool direct_in = plain_in(in_stride), direct_out = plain_out(out_stride);
     if (size > kBufferElements && !(direct_in && direct_out)) return long_row(r, buffer);
     const T* src = static_cast<const T*>(r.in);
     if (!direct_in) {
-      load_as(r.in, in_dtype, compute, r.in_stride, size, buffer);
+      load_as(r.in, in_dtype, compute, in_stride, size, buffer);
       src = buffer;
     }
     T* dst = direct_out ? static_cast<T*>(r.out) : buffer;
@@ -80,14 +77,14 @@ struct Softmax {
       const double sum = exp_and_sum(src, max, size, dst);
       finish(dst, max, sum, size, dst);
     }
-    if (!direct_out) store_run(buffer, size, r.out, out_dtype, r.out_stride);
+    if (!direct_out) store_run(buffer, size, r.out, out_dtype, out_stride);
   }
 
   // The row in pieces of a buffer: the exponentials are computed twice and never stored.
   void long_row(const Row& r, T* buffer) const {
     const auto load = [&](int64_t i) {
       const int64_t n = size - i < kBufferElements ? size - i : kBufferElements;
-      load_as(at(r.in, in_dtype, i * r.in_stride), in_dtype, compute, r.in_stride, n, buffer);
+      load_as(at(r.in, in_dtype, i * in_stride), in_dtype, compute, in_stride, n, buffer);
       return n;
     };
     T max = -__builtin_inf();
@@ -104,11 +101,11 @@ struct Softmax {
       const int64_t n = load(i);
       if (!log) exp_and_sum(buffer, max, n, buffer);
       finish(buffer, max, sum, n, buffer);
-      store_run(buffer, n, at(r.out, out_dtype, i * r.out_stride), out_dtype, r.out_stride);
+      store_run(buffer, n, at(r.out, out_dtype, i * out_stride), out_dtype, out_stride);
     }
   }
 
-  // `columns` adjacent columns; r.in_stride and r.out_stride are between rows of them.
+  // `columns` adjacent columns; in_stride and out_stride are between rows of them.
   void block(const Row& r, int64_t columns) const {
     T max[kColumns], sum[kColumns], work[kColumns];
     double total[kColumns];
@@ -116,7 +113,7 @@ struct Softmax {
     // A full vector may read beyond `columns` in these arrays, never in DRAM.
     for (int64_t c = 0; c < kColumns; ++c) max[c] = -__builtin_inf(), sum[c] = 0, total[c] = 0, work[c] = 0;
     const auto load = [&](int64_t i) {
-      const char* p = at(r.in, in_dtype, i * r.in_stride);
+      const char* p = at(r.in, in_dtype, i * in_stride);
       if (plain_in(1)) std::memcpy(work, p, columns * sizeof(T));
       else load_as(p, in_dtype, compute, 1, columns, work);
     };
@@ -134,7 +131,7 @@ struct Softmax {
       load(i);
       exponentials();
       for (int64_t c = 0; c < columns; ++c) sum[c] += work[c];
-      if (keep) std::memcpy(at(r.out, out_dtype, i * r.out_stride), work, columns * sizeof(T));
+      if (keep) std::memcpy(at(r.out, out_dtype, i * out_stride), work, columns * sizeof(T));
       if ((i + 1) % kSegment == 0 || i + 1 == size) {
         for (int64_t c = 0; c < columns; ++c) total[c] += sum[c], sum[c] = 0;
       }
@@ -143,7 +140,7 @@ struct Softmax {
       sum[c] = log ? static_cast<T>(std::log(total[c])) : static_cast<T>(1 / total[c]);
     }
     for (int64_t i = 0; i < size; ++i) {
-      void* out = at(r.out, out_dtype, i * r.out_stride);
+      void* out = at(r.out, out_dtype, i * out_stride);
       if (keep) {
         T* o = static_cast<T*>(out);
         for (int64_t c = 0; c < columns; ++c) o[c] *= sum[c];
@@ -160,49 +157,23 @@ struct Softmax {
     }
   }
 
-  void run(const Launch& l, int64_t dim) const {
-    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
-    const int64_t in_stride = in.ndim ? in.strides[dim] : 1, out_stride = out.ndim ? out.strides[dim] : 1;
-    Dims<2> dims;
-    for (int d = 0; d < in.ndim; ++d) {
-      if (d != dim) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
-    }
-    const bool rows_contiguous = (in_stride == 1 && out_stride == 1) || size == 1;
-    const int last = dims.ndim - 1;
-    if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
-      int64_t s[2];
-      const int64_t columns = dims.pop(s);
-      const auto part = [&](const Cursor<2>& at_row, int64_t first, int64_t count) {
-        block({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + first),
-               at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + first), in_stride, out_stride},
-              count);
-      };
-      for_each_part(dims, columns, kColumns, grain_for(size * kColumns), part);
-      return;
-    }
-    parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+  void run() const {
+    const auto columns = [&](const char* in, char* out, int64_t count) { block({in, out}, count); };
+    if (size > 1 && run_side_by_side(kColumns, columns)) return;
+    parallel_for(others.count(), grain_for(size), [&](int64_t begin, int64_t end) {
       alignas(64) T buffer[kBufferElements];
-      Cursor<2> at_row(dims, begin);
-      for (int64_t i = begin; i < end; ++i, at_row.next()) {
-        row({at(l.data[Operand::kInput], in_dtype, at_row.offsets[1]),
-             at(l.data[Operand::kOut], out_dtype, at_row.offsets[0]), in_stride, out_stride},
-            buffer);
-      }
+      Cursor<2> at_row(others, begin);
+      for (int64_t i = begin; i < end; ++i, at_row.next()) row({in_at(at_row), out_at(at_row)}, buffer);
     });
   }
 };
 
 template <bool kLog>
 atalla_status run_softmax(const Launch& l) {
-  const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
   const int64_t dim = SoftmaxParameters::read(l.desc).dim;
-  if (element_count(in) == 0) return ATALLA_OK;
-  const int64_t size = size_along(in, dim);
-  if (l.desc.compute_dtype == ATALLA_F64) {
-    Softmax<double>{kLog, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
-  } else {
-    Softmax<float>{kLog, l.desc.compute_dtype, in.dtype, out.dtype, size}.run(l, dim);
-  }
+  if (element_count(l.operand(Operand::kInput)) == 0) return ATALLA_OK;
+  if (l.desc.compute_dtype == ATALLA_F64) Softmax<double>(l, dim, kLog).run();
+  else Softmax<float>(l, dim, kLog).run();
   return ATALLA_OK;
 }
 

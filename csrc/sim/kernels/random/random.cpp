@@ -216,36 +216,31 @@ bool bernoulli(const Launch& l) {
   if (!p.immediate) {
     for (int d = 0; d < p.ndim; ++d) dims.add(p.sizes[d], p.strides[d]);
   }
-  Dims<1> outer = dims;
-  int64_t stride;
-  const int64_t inner = outer.pop(&stride);
+  const Runs<1> runs(dims);
   const int64_t total = element_count(l.operand(Operand::kOut));
-  generate<float>(
-      l, RandomBernoulliParameters::read(l.desc), sizeof(T) == 8, [&](const Bits64& b, float* values, int64_t first) {
-        T u[4][kPhiloxGroups];
-        T sample[kBlock], probability[kBlock] = {};
-        fill_unit(b, 24, u);
-        interleave(u, sample);
-        const int64_t count = total - first < kBlock ? total - first : kBlock;
-        if (dims.ndim == 0) {
-          load_run(base, p.dtype, 0, kBlock, probability);
-        } else {
-          const int64_t begin = first < 0 ? -first : 0;
-          Cursor<1> at_run(outer, (first + begin) / inner);
-          int64_t in_run = (first + begin) % inner;
-          for (int64_t i = begin; i < count;) {
-            const int64_t n = count - i < inner - in_run ? count - i : inner - in_run;
-            load_run(at(base, p.dtype, at_run.offsets[0] + in_run * stride), p.dtype, stride, n, probability + i);
-            i += n, in_run = 0, at_run.next();
-          }
-        }
-        bool valid = true;
-        for (int i = 0; i < kBlock; ++i) {
-          valid &= probability[i] >= 0 && probability[i] <= 1;
-          values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
-        }
-        if (!valid) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
-      });
+  generate<float>(l, RandomBernoulliParameters::read(l.desc), sizeof(T) == 8,
+                  [&](const Bits64& b, float* values, int64_t first) {
+                    T u[4][kPhiloxGroups];
+                    T sample[kBlock], probability[kBlock] = {};
+                    fill_unit(b, 24, u);
+                    interleave(u, sample);
+                    const int64_t count = total - first < kBlock ? total - first : kBlock;
+                    if (dims.ndim == 0) {
+                      load_run(base, p.dtype, 0, kBlock, probability);
+                    } else {
+                      int64_t i = first < 0 ? -first : 0;
+                      runs.each(first + i, first + count, [&](const int64_t* place, int64_t n) {
+                        load_run(at(base, p.dtype, place[0]), p.dtype, runs.strides[0], n, probability + i);
+                        i += n;
+                      });
+                    }
+                    bool valid = true;
+                    for (int i = 0; i < kBlock; ++i) {
+                      valid &= probability[i] >= 0 && probability[i] <= 1;
+                      values[i] = sample[i] < probability[i] ? 1.0f : 0.0f;
+                    }
+                    if (!valid) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
+                  });
   return ok;
 }
 

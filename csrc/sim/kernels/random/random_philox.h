@@ -15,8 +15,9 @@ constexpr int kPhiloxGroups = 16;  // counters that are processed at once: one a
 
 // word[w][g] = word w of counter (first + g, stream) under the key `seed`; words 0 and 1 of a counter are the low and
 // the high half of first + g, words 2 and 3 those of `stream`. The constants are the paper's.
-inline void philox_4x32_10(uint64_t seed, uint64_t first, uint64_t stream, uint32_t (&word)[4][kPhiloxGroups]) {
-  for (int g = 0; g < kPhiloxGroups; ++g) {
+template <int kGroups>
+inline void philox_4x32_10(uint64_t seed, uint64_t first, uint64_t stream, uint32_t (&word)[4][kGroups]) {
+  for (int g = 0; g < kGroups; ++g) {
     const uint64_t counter = first + static_cast<uint64_t>(g);
     uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
     uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);

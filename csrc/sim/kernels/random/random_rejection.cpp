@@ -32,7 +32,7 @@ class Draws {
   // In (0, 1), on the midpoints of a grid of 2^-53.
   double uniform() {
     if (next_ == 4) refill();
-    const uint64_t high = words_[next_], low = words_[next_ + 1];
+    const uint64_t high = words_[next_][0], low = words_[next_ + 1][0];
     next_ += 2;
     return (static_cast<double>((high << 32 | low) >> 12) + 0.5) * 0x1p-52;
   }
@@ -46,27 +46,12 @@ class Draws {
 
  private:
   void refill() {
-    uint32_t c0 = static_cast<uint32_t>(counter_), c1 = static_cast<uint32_t>(counter_ >> 32);
-    uint32_t c2 = static_cast<uint32_t>(stream_), c3 = static_cast<uint32_t>(stream_ >> 32);
-    uint32_t key0 = static_cast<uint32_t>(seed_), key1 = static_cast<uint32_t>(seed_ >> 32);
-    for (int round = 0; round < 10; ++round) {
-      philox_round(c0, c1, c2, c3, key0, key1);
-      key0 += 0x9E3779B9u, key1 += 0xBB67AE85u;
-    }
-    words_[0] = c0, words_[1] = c1, words_[2] = c2, words_[3] = c3;
+    philox_4x32_10(seed_, counter_, stream_++, words_);
     next_ = 0;
-    ++stream_;
-  }
-  static void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3, uint32_t key0, uint32_t key1) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ key0;
-    c1 = static_cast<uint32_t>(p1);
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ key1;
-    c3 = static_cast<uint32_t>(p0);
   }
 
   uint64_t seed_, counter_, stream_ = uint64_t{1} << 63;
-  uint32_t words_[4] = {};
+  uint32_t words_[4][1] = {};
   int next_ = 4;
 };
 

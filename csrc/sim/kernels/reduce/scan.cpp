@@ -9,9 +9,7 @@
 #include <utility>
 
 #include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/lines.h"
 #include "sim/kernels/base/vector.h"
 #include "sim/kernels/reduce/reduce_operations.h"
 
@@ -104,19 +102,9 @@ ATALLA_INLINE int64_t run_through<SumOp<int64_t>>(const int64_t* in, int64_t* to
 }
 
 template <class Op>
-struct Scan {
+struct Scan : Lines {
   using T = typename Op::Acc;
-
-  const Launch& l;
-  int64_t dim;
-  int64_t size = 1, in_stride = 1, out_stride = 1;
-  atalla_dtype compute, in_dtype, out_dtype;
-
-  Scan(const Launch& launch, int64_t d) : l(launch), dim(d) {
-    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
-    compute = l.desc.compute_dtype, in_dtype = in.dtype, out_dtype = out.dtype;
-    if (in.ndim) size = in.sizes[dim], in_stride = in.strides[dim], out_stride = out.strides[dim];
-  }
+  using Lines::Lines;
 
   // Elements of the running type are where they are needed already.
   bool in_place() const {
@@ -158,33 +146,17 @@ struct Scan {
   }
 
   void run() const {
-    const atalla_operand &out = l.operand(Operand::kOut), &in = l.operand(Operand::kInput);
-    Dims<2> dims;
-    for (int d = 0; d < in.ndim; ++d) {
-      if (d != dim) dims.add(in.sizes[d], out.strides[d], in.strides[d]);
-    }
-    const int last = dims.ndim - 1;
-    const bool rows_contiguous = in_stride == 1 && out_stride == 1;
-    if (!rows_contiguous && last >= 0 && dims.strides[0][last] == 1 && dims.strides[1][last] == 1) {
-      int64_t s[2];
-      const int64_t columns = dims.pop(s);
-      const auto part = [&](const Cursor<2>& at_row, int64_t first, int64_t count) {
-        block(at(l.data[Operand::kInput], in_dtype, at_row.offsets[1] + first),
-              at(l.data[Operand::kOut], out_dtype, at_row.offsets[0] + first), count);
-      };
-      for_each_part(dims, columns, kColumns, grain_for(size * kColumns), part);
-      return;
-    }
-    parallel_for(dims.count(), grain_for(size), [&](int64_t begin, int64_t end) {
+    const auto columns = [&](const char* in, char* out, int64_t count) { block(in, out, count); };
+    if (run_side_by_side(kColumns, columns)) return;
+    parallel_for(others.count(), grain_for(size), [&](int64_t begin, int64_t end) {
       T buffer[kRows][kBufferElements];
-      Cursor<2> at_row(dims, begin);
+      Cursor<2> at_row(others, begin);
       for (int64_t i = begin; i < end;) {
         const char* from[kRows];
         char* to[kRows];
         int count = 0;
         for (; count < kRows && i < end; ++count, ++i, at_row.next()) {
-          from[count] = at(l.data[Operand::kInput], in_dtype, at_row.offsets[1]);
-          to[count] = at(l.data[Operand::kOut], out_dtype, at_row.offsets[0]);
+          from[count] = in_at(at_row), to[count] = out_at(at_row);
         }
         if constexpr (std::is_same_v<T, int64_t>) {
           if (in_place()) {

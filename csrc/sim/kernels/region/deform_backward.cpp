@@ -101,10 +101,9 @@ atalla_status run_image(const Launch& l) {
   ATALLA_CHECK(check_deformed(l, p, DeformColumnsBackwardOperands::kGradInput, DeformColumnsBackwardOperands::kOffset));
   const atalla_operand& image = l.operand(DeformColumnsBackwardOperands::kGradInput);
   if (element_count(image) == 0) return ATALLA_OK;
-  const bool done = with_float_types(image.dtype, [&]<class T, class S>(T, S) {
-    return DeformImage<T, S>{l, {l, p, 2, 3, image.sizes[2], image.sizes[3]}}.run();
-  });
-  return done ? ATALLA_OK : no_memory(l);
+  return memory_status(l, with_float_types(image.dtype, [&]<class T, class S>(T, S) {
+                         return DeformImage<T, S>{l, {l, p, 2, 3, image.sizes[2], image.sizes[3]}}.run();
+                       }));
 }
 
 atalla_status run_offsets(const Launch& l) {

@@ -51,7 +51,7 @@ atalla_status with_regions(const Launch& l, int regions, double scale, int image
   return with_float_types(l.operand(result).dtype, [&]<class T, class S>(T, S) {
     const Regions<T, S> all{l, regions, static_cast<T>(scale)};
     ATALLA_CHECK(all.check(l.operand(images).sizes[0]));
-    return element_count(l.operand(result)) == 0 || body(all) ? ATALLA_OK : no_memory(l);
+    return memory_status(l, element_count(l.operand(result)) == 0 || body(all));
   });
 }
 

@@ -13,219 +13,56 @@ namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 template <class T>
-using Unsigned = std::make_unsigned_t<T>;
-
-template <class T>
 inline constexpr int kBits = static_cast<int>(sizeof(T) * 8);
 
-template <class T>
-ATALLA_INLINE Unsigned<T> u(T x) {
-  return static_cast<Unsigned<T>>(x);
+// The result of an operation on elements, or on vectors of them: of their type, or a truth value. (C++ promotes short
+// integers.)
+template <class Op, class T>
+ATALLA_INLINE auto combined(T a, T b) {
+  if constexpr (std::is_same_v<decltype(Op{}(a, b)), bool>) return Op{}(a, b);
+  else return static_cast<T>(Op{}(a, b));
 }
-
-// Each struct: the result of elements a and b.
-struct Add {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(u(a) + u(b));
-    else return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(u(a) - u(b));
-    else return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(u(a)) * static_cast<uint64_t>(u(b)));
-    else return a * b;
-  }
-};
-// Integer divisions do not trap: elements that a mask leaves out later may be divided by zero. As in RISC-V, the
-// quotient is then -1 and the remainder the dividend; the quotient of the smallest number and -1 wraps.
-struct Div {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      if (b == T(0)) return T(-1);
-      return b == T(-1) ? static_cast<T>(Unsigned<T>(0) - u(a)) : static_cast<T>(a / b);
-    } else {
-      return a / b;
-    }
-  }
-};
-struct Rem {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_integral_v<T>) return b == T(0) ? a : b == T(-1) ? T(0) : static_cast<T>(a % b);
-    else return std::fmod(a, b);
-  }
-};
-struct DivUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return b == T(0) ? T(-1) : static_cast<T>(u(a) / u(b));
-  }
-};
-struct RemUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return b == T(0) ? a : static_cast<T>(u(a) % u(b));
-  }
-};
-// IEEE 754's minimum and maximum: NaN if either is.
-struct Min {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a != a ? a : a < b ? a : b;
-    else return a < b ? a : b;
-  }
-};
-struct Max {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a != a ? a : a > b ? a : b;
-    else return a > b ? a : b;
-  }
-};
-// minimumNumber and maximumNumber: the other operand if one is NaN.
-struct MinNumber {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return b != b ? a : a < b ? a : b;
-  }
-};
-struct MaxNumber {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return b != b ? a : a > b ? a : b;
-  }
-};
-struct MinUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return u(a) < u(b) ? a : b;
-  }
-};
-struct MaxUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return u(a) > u(b) ? a : b;
-  }
-};
-struct And {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-};
-struct Shl {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return u(b) >= kBits<T> ? T(0) : static_cast<T>(static_cast<uint64_t>(u(a)) << u(b));
-  }
-};
-struct Shr {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return static_cast<T>(a >> (u(b) >= kBits<T> ? kBits<T> - 1 : static_cast<int>(b)));
-  }
-};
-struct ShrUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    return u(b) >= kBits<T> ? T(0) : static_cast<T>(u(a) >> u(b));
-  }
-};
-struct MulHighUnsigned {
-  template <class T>
-  ATALLA_INLINE static T of(T a, T b) {
-    if constexpr (sizeof(T) == 8) return static_cast<T>((static_cast<unsigned __int128>(u(a)) * u(b)) >> 64);
-    else return static_cast<T>((static_cast<uint64_t>(u(a)) * static_cast<uint64_t>(u(b))) >> kBits<T>);
-  }
-};
-
-#define ATALLA_COMPARISON(Name, expression)  \
-  struct Name {                              \
-    template <class T>                       \
-    ATALLA_INLINE static bool of(T a, T b) { \
-      return expression;                     \
-    }                                        \
-  };
-ATALLA_COMPARISON(Eq, a == b)
-ATALLA_COMPARISON(Ne, a != b)
-ATALLA_COMPARISON(Lt, a < b)
-ATALLA_COMPARISON(Le, a <= b)
-ATALLA_COMPARISON(Gt, a > b)
-ATALLA_COMPARISON(Ge, a >= b)
-ATALLA_COMPARISON(LtUnsigned, u(a) < u(b))
-ATALLA_COMPARISON(LeUnsigned, u(a) <= u(b))
-ATALLA_COMPARISON(GtUnsigned, u(a) > u(b))
-ATALLA_COMPARISON(GeUnsigned, u(a) >= u(b))
-ATALLA_COMPARISON(LessOrGreater, (a < b) | (a > b))
-ATALLA_COMPARISON(Ordered, (a == a) & (b == b))
-#undef ATALLA_COMPARISON
 
 template <class Op, class T>
 void loop(void* to, const void* from_a, const void* from_b, int64_t n, bool one_a, bool one_b) {
-  using Result = decltype(Op::template of<T>(T(), T()));
+  using Result = decltype(combined<Op>(T(), T()));
   Result* out = static_cast<Result*>(to);
   const T *a = static_cast<const T*>(from_a), *b = static_cast<const T*>(from_b);
   // An output may be one of the inputs: each element is read before it is written.
   if (!one_a && !one_b) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::of(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = combined<Op>(a[i], b[i]);
   } else if (one_b && !one_a) {
     const T y = b[0];
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) out[i] = Op::of(a[i], y);
+    for (int64_t i = 0; i < n; ++i) out[i] = combined<Op>(a[i], y);
   } else {
     const T x = a[0], y = b[0];
     if (one_b) {
-      const Result r = Op::of(x, y);
+      const Result r = combined<Op>(x, y);
       for (int64_t i = 0; i < n; ++i) out[i] = r;
     } else {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) out[i] = Op::of(x, b[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = combined<Op>(x, b[i]);
     }
   }
 }
 
-// Operations whose of() takes vectors of floating-point numbers too.
-template <class Op>
-inline constexpr bool kOnVectors = std::is_same_v<Op, Add> || std::is_same_v<Op, Mul> ||
-                                   std::is_same_v<Op, MinNumber> || std::is_same_v<Op, MaxNumber>;
-
 // Three halvings of eight slices: slice(k) is an element, or a vector of them, of slice k.
 template <class Op, class Slice>
 ATALLA_INLINE auto fold_eight(const Slice& slice) {
-  return Op::of(Op::of(Op::of(slice(0), slice(4)), Op::of(slice(2), slice(6))),
-                Op::of(Op::of(slice(1), slice(5)), Op::of(slice(3), slice(7))));
+  const auto fold_two = [](auto a, auto b) { return combined<Op>(a, b); };
+  return fold_two(fold_two(fold_two(slice(0), slice(4)), fold_two(slice(2), slice(6))),
+                  fold_two(fold_two(slice(1), slice(5)), fold_two(slice(3), slice(7))));
 }
 
-// Halves are combined until one slice is left; `held` has room for all.
-template <class Op, class T>
+// Halves are combined until one slice is left; `held` has room for all. kVectors: the operation takes vectors of
+// floating-point numbers too.
+template <bool kVectors, class Op, class T>
 void fold_slices(void* to, void* held_slices, const void* from_slices, int64_t lanes, int64_t length) {
   T *out = static_cast<T*>(to), *held = static_cast<T*>(held_slices);
   const T* from = static_cast<const T*>(from_slices);
-  if constexpr (std::is_floating_point_v<T> && kOnVectors<Op>) {
+  if constexpr (std::is_floating_point_v<T> && kVectors) {
     for (; length % 8 == 0; from = held, length /= 8) {
       const int64_t n = length / 8 * lanes;
       T* into = length == 8 ? out : held;
@@ -240,114 +77,178 @@ void fold_slices(void* to, void* held_slices, const void* from_slices, int64_t l
     T* into = rest == 1 ? out : held;
     const T* second = from + rest * lanes;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) into[i] = Op::of(from[i], second[i]);
+    for (int64_t i = 0; i < n; ++i) into[i] = combined<Op>(from[i], second[i]);
     if (rest > half && from != held)
       for (int64_t i = 0; i < lanes; ++i) held[n + i] = from[n + i];
     length = rest;
   }
 }
 
-template <class Op, class T>
-TileLoops loops() {
-  if constexpr (std::is_same_v<decltype(Op::template of<T>(T(), T())), T>) return {loop<Op, T>, fold_slices<Op, T>};
-  else return {loop<Op, T>, nullptr};
+template <class T, bool kVectors = false, class Op>
+TileLoops loops(Op) {
+  if constexpr (std::is_same_v<decltype(combined<Op>(T(), T())), bool>) return {loop<Op, T>, nullptr};
+  else return {loop<Op, T>, fold_slices<kVectors, Op, T>};
 }
 
-template <class Op>
-TileLoops of_integer(atalla_dtype dtype) {
+// Truth values are bytes.
+template <bool kSigned, class Op>
+TileLoops of_integers(atalla_dtype dtype, Op op) {
+  const auto loops_of = [op]<class T>(T) { return loops<std::conditional_t<kSigned, T, std::make_unsigned_t<T>>>(op); };
   switch (dtype) {
     case ATALLA_BOOL:
-      return loops<Op, int8_t>();
     case ATALLA_I8:
-      return loops<Op, int8_t>();
+      return loops_of(int8_t{});
     case ATALLA_I16:
-      return loops<Op, int16_t>();
+      return loops_of(int16_t{});
     case ATALLA_I32:
-      return loops<Op, int32_t>();
+      return loops_of(int32_t{});
     case ATALLA_I64:
-      return loops<Op, int64_t>();
+      return loops_of(int64_t{});
     default:
       return {};
   }
 }
 template <class Op>
-TileLoops of_floating(atalla_dtype dtype) {
-  return dtype == ATALLA_F32 ? loops<Op, float>() : dtype == ATALLA_F64 ? loops<Op, double>() : TileLoops{};
+TileLoops of_signed(atalla_dtype dtype, Op op) {
+  return of_integers<true>(dtype, op);
 }
+// Also of operations whose result has the same bits with a sign.
 template <class Op>
-TileLoops of_any(atalla_dtype dtype) {
-  const TileLoops found = of_floating<Op>(dtype);
-  return found.loop != nullptr ? found : of_integer<Op>(dtype);
+TileLoops of_unsigned(atalla_dtype dtype, Op op) {
+  return of_integers<false>(dtype, op);
+}
+template <bool kVectors = false, class Op>
+TileLoops of_floats(atalla_dtype dtype, Op op) {
+  if (dtype == ATALLA_F32) return loops<float, kVectors>(op);
+  return dtype == ATALLA_F64 ? loops<double, kVectors>(op) : TileLoops{};
+}
+
+TileLoops float_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
+  switch (kind) {
+    case TileArithmetic::kAdd:
+      return of_floats<true>(dtype, [](auto a, auto b) { return a + b; });
+    case TileArithmetic::kSub:
+      return of_floats(dtype, [](auto a, auto b) { return a - b; });
+    case TileArithmetic::kMul:
+      return of_floats<true>(dtype, [](auto a, auto b) { return a * b; });
+    case TileArithmetic::kDiv:
+      return of_floats(dtype, [](auto a, auto b) { return a / b; });
+    case TileArithmetic::kRem:
+      return of_floats(dtype, [](auto a, auto b) { return std::fmod(a, b); });
+    // IEEE 754's minimum and maximum: NaN if either is.
+    case TileArithmetic::kMin:
+      return of_floats(dtype, [](auto a, auto b) { return a != a ? a : a < b ? a : b; });
+    case TileArithmetic::kMax:
+      return of_floats(dtype, [](auto a, auto b) { return a != a ? a : a > b ? a : b; });
+    // minimumNumber and maximumNumber: the other operand if one is NaN.
+    case TileArithmetic::kMinNumber:
+      return of_floats<true>(dtype, [](auto a, auto b) { return b != b ? a : a < b ? a : b; });
+    case TileArithmetic::kMaxNumber:
+      return of_floats<true>(dtype, [](auto a, auto b) { return b != b ? a : a > b ? a : b; });
+    case TileArithmetic::kLessOrGreater:
+      return of_floats(dtype, [](auto a, auto b) { return ((a < b) | (a > b)) != 0; });
+    case TileArithmetic::kOrdered:
+      return of_floats(dtype, [](auto a, auto b) { return ((a == a) & (b == b)) != 0; });
+    default:
+      return {};
+  }
+}
+
+// Integer divisions do not trap: elements that a mask leaves out later may be divided by zero. As in RISC-V, the
+// quotient is then -1 and the remainder the dividend; the quotient of the smallest number and -1 wraps.
+TileLoops signed_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
+  switch (kind) {
+    case TileArithmetic::kDiv:
+      return of_signed(dtype, []<class T>(T a, T b) {
+        if (b == T(0)) return T(-1);
+        return static_cast<T>(b == T(-1) ? std::make_unsigned_t<T>(0) - static_cast<std::make_unsigned_t<T>>(a)
+                                         : a / b);
+      });
+    case TileArithmetic::kRem:
+      return of_signed(dtype, [](auto a, auto b) { return b == 0 ? a : b == -1 ? 0 : a % b; });
+    case TileArithmetic::kMin:
+      return of_signed(dtype, [](auto a, auto b) { return a < b ? a : b; });
+    case TileArithmetic::kMax:
+      return of_signed(dtype, [](auto a, auto b) { return a > b ? a : b; });
+    case TileArithmetic::kShr:
+      return of_signed(dtype, []<class T>(T a, T b) { return a >> (b < 0 || b >= kBits<T> ? kBits<T> - 1 : b); });
+    default:
+      return {};
+  }
+}
+
+TileLoops unsigned_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
+  switch (kind) {
+    case TileArithmetic::kAdd:
+      return of_unsigned(dtype, [](auto a, auto b) { return a + b; });
+    case TileArithmetic::kSub:
+      return of_unsigned(dtype, [](auto a, auto b) { return a - b; });
+    case TileArithmetic::kMul:
+      return of_unsigned(dtype, [](auto a, auto b) { return uint64_t{a} * b; });
+    case TileArithmetic::kMulHighUnsigned:
+      return of_unsigned(dtype, []<class T>(T a, T b) {
+        return std::conditional_t<sizeof(T) == 8, unsigned __int128, uint64_t>{a} * b >> kBits<T>;
+      });
+    case TileArithmetic::kDivUnsigned:
+      return of_unsigned(dtype, []<class T>(T a, T b) { return b == 0 ? T(-1) : a / b; });
+    case TileArithmetic::kRemUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return b == 0 ? a : a % b; });
+    case TileArithmetic::kMinUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a < b ? a : b; });
+    case TileArithmetic::kMaxUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a > b ? a : b; });
+    case TileArithmetic::kAnd:
+      return of_unsigned(dtype, [](auto a, auto b) { return a & b; });
+    case TileArithmetic::kOr:
+      return of_unsigned(dtype, [](auto a, auto b) { return a | b; });
+    case TileArithmetic::kXor:
+      return of_unsigned(dtype, [](auto a, auto b) { return a ^ b; });
+    case TileArithmetic::kShl:
+      return of_unsigned(dtype, []<class T>(T a, T b) { return b >= kBits<T> ? 0 : uint64_t{a} << b; });
+    case TileArithmetic::kShrUnsigned:
+      return of_unsigned(dtype, []<class T>(T a, T b) { return b >= kBits<T> ? 0 : a >> b; });
+    default:
+      return {};
+  }
+}
+
+TileLoops comparison(TileArithmetic kind, atalla_dtype dtype) {
+  const auto of_numbers = [dtype](auto op) {
+    const TileLoops floats = of_floats(dtype, op);
+    return floats.loop != nullptr ? floats : of_signed(dtype, op);
+  };
+  switch (kind) {
+    case TileArithmetic::kEq:
+      return of_numbers([](auto a, auto b) { return a == b; });
+    case TileArithmetic::kNe:
+      return of_numbers([](auto a, auto b) { return a != b; });
+    case TileArithmetic::kLt:
+      return of_numbers([](auto a, auto b) { return a < b; });
+    case TileArithmetic::kLe:
+      return of_numbers([](auto a, auto b) { return a <= b; });
+    case TileArithmetic::kGt:
+      return of_numbers([](auto a, auto b) { return a > b; });
+    case TileArithmetic::kGe:
+      return of_numbers([](auto a, auto b) { return a >= b; });
+    case TileArithmetic::kLtUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a < b; });
+    case TileArithmetic::kLeUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a <= b; });
+    case TileArithmetic::kGtUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a > b; });
+    case TileArithmetic::kGeUnsigned:
+      return of_unsigned(dtype, [](auto a, auto b) { return a >= b; });
+    default:
+      return {};
+  }
 }
 
 }  // namespace
 
 TileLoops tile_arithmetic(TileArithmetic kind, atalla_dtype dtype) {
-  switch (kind) {
-    case TileArithmetic::kAdd:
-      return of_any<Add>(dtype);
-    case TileArithmetic::kSub:
-      return of_any<Sub>(dtype);
-    case TileArithmetic::kMul:
-      return of_any<Mul>(dtype);
-    case TileArithmetic::kDiv:
-      return of_any<Div>(dtype);
-    case TileArithmetic::kRem:
-      return of_any<Rem>(dtype);
-    case TileArithmetic::kDivUnsigned:
-      return of_integer<DivUnsigned>(dtype);
-    case TileArithmetic::kRemUnsigned:
-      return of_integer<RemUnsigned>(dtype);
-    case TileArithmetic::kMin:
-      return of_any<Min>(dtype);
-    case TileArithmetic::kMax:
-      return of_any<Max>(dtype);
-    case TileArithmetic::kMinNumber:
-      return of_floating<MinNumber>(dtype);
-    case TileArithmetic::kMaxNumber:
-      return of_floating<MaxNumber>(dtype);
-    case TileArithmetic::kMinUnsigned:
-      return of_integer<MinUnsigned>(dtype);
-    case TileArithmetic::kMaxUnsigned:
-      return of_integer<MaxUnsigned>(dtype);
-    case TileArithmetic::kAnd:
-      return of_integer<And>(dtype);
-    case TileArithmetic::kOr:
-      return of_integer<Or>(dtype);
-    case TileArithmetic::kXor:
-      return of_integer<Xor>(dtype);
-    case TileArithmetic::kShl:
-      return of_integer<Shl>(dtype);
-    case TileArithmetic::kShr:
-      return of_integer<Shr>(dtype);
-    case TileArithmetic::kShrUnsigned:
-      return of_integer<ShrUnsigned>(dtype);
-    case TileArithmetic::kMulHighUnsigned:
-      return of_integer<MulHighUnsigned>(dtype);
-    case TileArithmetic::kEq:
-      return of_any<Eq>(dtype);
-    case TileArithmetic::kNe:
-      return of_any<Ne>(dtype);
-    case TileArithmetic::kLt:
-      return of_any<Lt>(dtype);
-    case TileArithmetic::kLe:
-      return of_any<Le>(dtype);
-    case TileArithmetic::kGt:
-      return of_any<Gt>(dtype);
-    case TileArithmetic::kGe:
-      return of_any<Ge>(dtype);
-    case TileArithmetic::kLtUnsigned:
-      return of_integer<LtUnsigned>(dtype);
-    case TileArithmetic::kLeUnsigned:
-      return of_integer<LeUnsigned>(dtype);
-    case TileArithmetic::kGtUnsigned:
-      return of_integer<GtUnsigned>(dtype);
-    case TileArithmetic::kGeUnsigned:
-      return of_integer<GeUnsigned>(dtype);
-    case TileArithmetic::kLessOrGreater:
-      return of_floating<LessOrGreater>(dtype);
-    case TileArithmetic::kOrdered:
-      return of_floating<Ordered>(dtype);
+  for (const auto find : {float_arithmetic, signed_arithmetic, unsigned_arithmetic, comparison}) {
+    const TileLoops found = find(kind, dtype);
+    if (found.loop != nullptr) return found;
   }
   return {};
 }

@@ -1,59 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Loads and stores of a tile program: addresses of elements, checked against the launch's operands.
-#include <cstdio>
-#include <cstring>
 
 #include "sim/kernels/tile/tile_rows.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
-// Returns the first address that is in no operand, or 0. (-1 stands for address 0.)
-template <class T, class Offset>
-int64_t load(T* out, int64_t n, const Places<Offset>& places, const Mask& mask, const T* other, bool one_other,
-             Memories& memories, int64_t& last) {
-  const auto value = [&](int64_t i) { return other == nullptr ? T(0) : other[one_other ? 0 : i]; };
-  const int64_t first = mask.prefix(n);
-  if (first == 0 || (first > 0 && places.is_run(0, first, sizeof(T)))) {
-    const unsigned char* from =
-        first > 0 ? memories.find(places.at(0), static_cast<uint64_t>(first) * sizeof(T)) : nullptr;
-    if (first == 0 || from != nullptr) {
-      if (from != nullptr) {
-        const size_t bytes = static_cast<size_t>(first) * sizeof(T);
-        Ahead<false>(last, places.at(0)).fetch(from, bytes);
-        copy_row(out, from, bytes);
-      }
-      fill_masked(out, first, n, other, one_other);
-      return 0;
-    }
-  }
+// Returns the first address that is in no operand, or 0, as move_rows() does.
+template <class Offset, class Transfer>
+int64_t move_elements(const Places<Offset>& places, const Mask& mask, int64_t n, const Transfer& transfer) {
+  constexpr uint64_t kSize = Transfer::kSize;
   for (int64_t i = 0; i < n; i += kRun) {
-    const int64_t count = n - i < kRun ? n - i : kRun;
+    const int64_t count = min_of(n - i, kRun);
     const Flags flags = mask.of(i, count);
     if (flags == Flags::kNone) {
-      for (int64_t j = i; j < i + count; ++j) out[j] = value(j);
+      transfer.rest(i, i + count);
       continue;
     }
-    if (flags == Flags::kAll &&
-        (count == kRun ? places.is_run(i, kRun, sizeof(T)) : places.is_run(i, count, sizeof(T)))) {
-      const unsigned char* from = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
-      if (from != nullptr) {
-        std::memcpy(out + i, from, static_cast<size_t>(count) * sizeof(T));
-        continue;
-      }
+    if (flags == Flags::kAll && transfer.in_runs() &&
+        (count == kRun ? places.is_run(i, kRun, kSize) : places.is_run(i, count, kSize)) &&
+        transfer.run(i, places.at(i), count)) {
+      continue;
     }
     for (int64_t j = i; j < i + count; ++j) {
       if (!mask.active(j)) {
-        out[j] = value(j);
+        transfer.rest(j, j + 1);
         continue;
       }
       const int64_t address = places.at(j);
-      const unsigned char* from = memories.find(address, sizeof(T));
-      if (from == nullptr) return address == 0 ? -1 : address;
-      std::memcpy(out + j, from, sizeof(T));
+      if (!transfer.element(j, address)) return address == 0 ? -1 : address;
     }
   }
+  return 0;
+}
+
+template <class T, class Offset>
+int64_t load(Loader<T> loader, int64_t n, const Places<Offset>& places, const Mask& mask, int64_t& last) {
+  const int64_t first = mask.prefix(n);
+  bool moved = first == 0;
+  if (first > 0 && places.is_run(0, first, sizeof(T))) {
+    loader.ahead = {last, places.at(0)};
+    moved = loader.run(0, places.at(0), first);
+    loader.ahead = {};
+  }
+  if (!moved) return move_elements(places, mask, n, loader);
+  loader.rest(first, n);
   return 0;
 }
 
@@ -86,33 +78,7 @@ int64_t store(T* in, int64_t n, bool one_value, const Made& made, const Places<O
     }
   }
   if (made.loop != nullptr) made.write(in, n);
-  for (int64_t i = 0; i < n; i += kRun) {
-    const int64_t count = n - i < kRun ? n - i : kRun;
-    const Flags flags = mask.of(i, count);
-    if (flags == Flags::kNone) continue;
-    if (!one_value && flags == Flags::kAll &&
-        (count == kRun ? places.is_run(i, kRun, sizeof(T)) : places.is_run(i, count, sizeof(T)))) {
-      unsigned char* to = memories.find(places.at(i), static_cast<uint64_t>(count) * sizeof(T));
-      if (to != nullptr) {
-        std::memcpy(to, in + i, static_cast<size_t>(count) * sizeof(T));
-        continue;
-      }
-    }
-    for (int64_t j = i; j < i + count; ++j) {
-      if (!mask.active(j)) continue;
-      const int64_t address = places.at(j);
-      unsigned char* to = memories.find(address, sizeof(T));
-      if (to == nullptr) return address == 0 ? -1 : address;
-      std::memcpy(to, &in[one_value ? 0 : j], sizeof(T));
-    }
-  }
-  return 0;
-}
-
-// Calls f with the unsigned type of an element's size.
-template <class F>
-int64_t with_type(int32_t size, const F& f) {
-  return size == 1 ? f(uint8_t()) : size == 2 ? f(uint16_t()) : size == 4 ? f(uint32_t()) : f(uint64_t());
+  return move_elements(places, mask, n, Storer<T>{in, one_value, memories});
 }
 
 }  // namespace
@@ -162,15 +128,17 @@ bool TileInstance::run_load(const TileStep& step) {
   int64_t wrong = 0;
   if (w.has_rows()) {
     wrong = with_rows(w, [&](const auto& rows) {
-      return with_type(out.size, [&]<class T>(T) {
-        return load_rows(at<T>(w.out()), rows, other >= 0 ? at<T>(other) : nullptr, one_other, memories, last);
+      return with_unsigned(out.size, [&]<class T>(T) {
+        return move_rows(
+            rows,
+            Loader<T>{at<T>(w.out()), other >= 0 ? at<T>(other) : nullptr, one_other, memories, {last, rows.at(0, 0)}});
       });
     });
   } else {
     wrong = with_places(w, [&](const auto& places) {
-      return with_type(out.size, [&]<class T>(T) {
-        return load(at<T>(w.out()), out.count, places, mask, other >= 0 ? at<T>(other) : nullptr, one_other, memories,
-                    last);
+      return with_unsigned(out.size, [&]<class T>(T) {
+        const Loader<T> loader{at<T>(w.out()), other >= 0 ? at<T>(other) : nullptr, one_other, memories};
+        return load(loader, out.count, places, mask, last);
       });
     });
   }
@@ -192,8 +160,9 @@ bool TileInstance::run_store(const TileStep& step) {
   int64_t wrong = 0;
   if (w.has_rows()) {
     wrong = with_rows(w, [&](const auto& rows) {
-      return with_type(value.size,
-                       [&]<class T>(T) { return store_rows(at<T>(stored), value.count == 1, rows, memories); });
+      return with_unsigned(value.size, [&]<class T>(T) {
+        return move_rows(rows, Storer<T>{at<T>(stored), value.count == 1, memories});
+      });
     });
   } else {
     const int64_t n = program.value(w.offsets() < 0 ? w.base() : w.offsets()).count;
@@ -203,7 +172,7 @@ bool TileInstance::run_store(const TileStep& step) {
               program.value(w.a()).count == 1, program.value(w.b()).count == 1};
     }
     wrong = with_places(w, [&](const auto& places) {
-      return with_type(value.size, [&]<class T>(T) {
+      return with_unsigned(value.size, [&]<class T>(T) {
         return store(at<T>(stored), n, value.count == 1, made, places, mask, memories, last);
       });
     });

@@ -36,6 +36,7 @@ ATALLA_INLINE void copy_row(void* to, const void* from, size_t bytes) {
 template <bool kWrites>
 class Ahead {
  public:
+  Ahead() = default;
   Ahead(int64_t& last, int64_t address) : distance_(last == 0 ? 0 : address - last) { last = address; }
   ATALLA_INLINE void fetch(const void* row, size_t bytes) const {
     if (distance_ == 0) return;
@@ -44,7 +45,7 @@ class Ahead {
   }
 
  private:
-  int64_t distance_;
+  int64_t distance_ = 0;
 };
 
 // Finds the operand of an address, which is most often that of the one before.
@@ -132,6 +133,59 @@ ATALLA_INLINE void fill_masked(T* out, int64_t begin, int64_t end, const T* othe
   const T x = other == nullptr ? T(0) : other[0];
   for (int64_t i = begin; i < end; ++i) out[i] = x;
 }
+
+// What a load does with elements of its tile, and a store below: run() moves those from `i` on that lie in one piece,
+// element() moves one, and rest() is for those that are not active. The first two are false at an address in no
+// operand.
+template <class T>
+struct Loader {
+  static constexpr uint64_t kSize = sizeof(T);
+
+  T* out;
+  const T* other;
+  bool one_other;
+  Memories& memories;
+  Ahead<false> ahead{};
+
+  bool in_runs() const { return true; }
+  ATALLA_INLINE bool run(int64_t i, int64_t address, int64_t n) const {
+    const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    const unsigned char* from = memories.find(address, bytes);
+    if (from == nullptr) return false;
+    ahead.fetch(from, bytes);
+    copy_row(out + i, from, bytes);
+    return true;
+  }
+  ATALLA_INLINE bool element(int64_t i, int64_t address) const {
+    const unsigned char* from = memories.find(address, sizeof(T));
+    if (from != nullptr) std::memcpy(out + i, from, sizeof(T));
+    return from != nullptr;
+  }
+  ATALLA_INLINE void rest(int64_t begin, int64_t end) const { fill_masked(out, begin, end, other, one_other); }
+};
+
+template <class T>
+struct Storer {
+  static constexpr uint64_t kSize = sizeof(T);
+
+  const T* in;
+  bool one_value;
+  Memories& memories;
+
+  bool in_runs() const { return !one_value; }
+  ATALLA_INLINE bool run(int64_t i, int64_t address, int64_t n) const {
+    const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    unsigned char* to = memories.find(address, bytes);
+    if (to != nullptr) copy_row(to, in + i, bytes);
+    return to != nullptr;
+  }
+  ATALLA_INLINE bool element(int64_t i, int64_t address) const {
+    unsigned char* to = memories.find(address, sizeof(T));
+    if (to != nullptr) std::memcpy(to, &in[one_value ? 0 : i], sizeof(T));
+    return to != nullptr;
+  }
+  void rest(int64_t, int64_t) const {}
+};
 
 }  // namespace
 }  // namespace atalla::sim::ATALLA_ISA

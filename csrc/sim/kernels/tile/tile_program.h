@@ -65,7 +65,6 @@ class TileProgram {
   const Launch& launch() const { return launch_; }
 
   const TileValue& value(int64_t id) const { return values_[id]; }
-  int64_t value_count() const { return n_values_; }
   const TileStep& step(int64_t i) const { return steps_[i]; }
   int64_t step_count() const { return n_steps_; }
   int64_t bytes() const { return bytes_; }
@@ -114,6 +113,21 @@ class TileProgram {
   const char* texts_ = nullptr;
   char name_[96] = {};
 };
+
+// The result of f, called with the unsigned type of an element's size.
+template <class F>
+auto with_unsigned(int32_t size, const F& f) {
+  switch (size) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    default:
+      return f(uint64_t());
+  }
+}
 
 // Runs one instance. `memory` has program.bytes() bytes, 64-byte aligned, with the arguments in it.
 struct TileInstance {

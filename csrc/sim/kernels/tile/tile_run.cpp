@@ -16,20 +16,6 @@ namespace {
 constexpr float kLargestExponent = 89.0f;
 constexpr int64_t kMostRounds = int64_t{1} << 28;  // of a loop that waits for a condition
 
-template <class F>
-void by_size(int64_t size, const F& f) {
-  switch (size) {
-    case 1:
-      return f(uint8_t());
-    case 2:
-      return f(uint16_t());
-    case 4:
-      return f(uint32_t());
-    default:
-      return f(uint64_t());
-  }
-}
-
 template <class T>
 void select(T* out, const uint8_t* condition, const T* a, const T* b, int64_t n, bool one_c, bool one_a, bool one_b) {
   if (one_c) {
@@ -163,7 +149,7 @@ bool TileInstance::run_step(const TileStep& step, int64_t number, int64_t count)
     case TileOp::kView:
     case TileOp::kPutView: {
       const auto w = step.as<ViewStep>();
-      by_size(program.value(w.out()).size, [&]<class T>(T) {
+      with_unsigned(program.value(w.out()).size, [&]<class T>(T) {
         (step.op == TileOp::kView ? view<T> : put_view<T>)(at<T>(w.out()), at<T>(w.source()), w);
       });
       return true;
@@ -218,7 +204,7 @@ void TileInstance::run_elements(const TileStep& step, int64_t count) {
   switch (step.op) {
     case TileOp::kFill: {
       const auto w = step.as<FillStep>();
-      by_size(program.value(w.out()).size, [&]<class T>(T) {
+      with_unsigned(program.value(w.out()).size, [&]<class T>(T) {
         T* out = at<T>(w.out());
         const T x = static_cast<T>(w.bits());
         for (int64_t i = 0, n = elements(w.out()); i < n; ++i) out[i] = x;
@@ -233,7 +219,7 @@ void TileInstance::run_elements(const TileStep& step, int64_t count) {
     }
     case TileOp::kSelect: {
       const auto w = step.as<SelectStep>();
-      by_size(program.value(w.out()).size, [&]<class T>(T) {
+      with_unsigned(program.value(w.out()).size, [&]<class T>(T) {
         select(at<T>(w.out()), at<uint8_t>(w.condition()), at<T>(w.a()), at<T>(w.b()), elements(w.out()),
                single(w.condition()), single(w.a()), single(w.b()));
       });
@@ -406,7 +392,7 @@ bool TileInstance::run_gather(const TileStep& step) {
   const int64_t length = w.length(), inner = w.inner(), rows = program.value(w.out()).count / (w.outer() * inner);
   const TileValue& index = program.value(w.index());
   bool right = true;
-  by_size(program.value(w.out()).size, [&]<class T>(T) {
+  with_unsigned(program.value(w.out()).size, [&]<class T>(T) {
     T* out = at<T>(w.out());
     const T* source = at<T>(w.source());
     for (int64_t o = 0; o < w.outer() && right; ++o) {

@@ -8,19 +8,32 @@
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
+// An element of type T becomes that of a function, which has no state, of it and of a value.
 template <class T, class F>
-void update(void* memory, const void* value, void* old, const F& f) {
-  T before, with;
-  std::memcpy(&before, memory, sizeof(T));
-  std::memcpy(&with, value, sizeof(T));
-  const T after = f(before, with);
-  std::memcpy(old, &before, sizeof(T));
-  std::memcpy(memory, &after, sizeof(T));
+TileUpdate updates(F) {
+  return [](void* memory, const void* value, void* old) {
+    T before, with;
+    std::memcpy(&before, memory, sizeof(T));
+    std::memcpy(&with, value, sizeof(T));
+    const T after = F()(before, with);
+    std::memcpy(old, &before, sizeof(T));
+    std::memcpy(memory, &after, sizeof(T));
+  };
 }
 
-template <class Bits, float (*kDecode)(uint16_t), uint16_t (*kEncode)(float)>
-void add_half(void* memory, const void* value, void* old) {
-  update<Bits>(memory, value, old, [](Bits a, Bits b) { return kEncode(kDecode(a) + kDecode(b)); });
+// Those that integers and floating-point numbers have; an integer's sum is of its unsigned type.
+template <class T>
+TileUpdate ordered_update(AtomicUpdate kind) {
+  switch (kind) {
+    case AtomicUpdate::kAdd:
+      return updates<T>([](T a, T b) { return static_cast<T>(a + b); });
+    case AtomicUpdate::kMax:
+      return updates<T>([](T a, T b) { return a > b ? a : b; });
+    case AtomicUpdate::kMin:
+      return updates<T>([](T a, T b) { return a < b ? a : b; });
+    default:
+      return nullptr;
+  }
 }
 
 template <class T>
@@ -28,62 +41,31 @@ TileUpdate integer_update(AtomicUpdate kind) {
   using U = std::make_unsigned_t<T>;
   switch (kind) {
     case AtomicUpdate::kAdd:
-      return [](void* m, const void* v, void* o) {
-        update<T>(m, v, o, [](T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); });
-      };
+      return updates<U>([](U a, U b) { return static_cast<U>(a + b); });
     case AtomicUpdate::kAnd:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a & b; }); };
+      return updates<U>([](U a, U b) { return static_cast<U>(a & b); });
     case AtomicUpdate::kOr:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a | b; }); };
+      return updates<U>([](U a, U b) { return static_cast<U>(a | b); });
     case AtomicUpdate::kXor:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a ^ b; }); };
-    case AtomicUpdate::kMax:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a > b ? a : b; }); };
-    case AtomicUpdate::kMin:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a < b ? a : b; }); };
+      return updates<U>([](U a, U b) { return static_cast<U>(a ^ b); });
     case AtomicUpdate::kMaxUnsigned:
-      return [](void* m, const void* v, void* o) { update<U>(m, v, o, [](U a, U b) { return a > b ? a : b; }); };
+      return ordered_update<U>(AtomicUpdate::kMax);
     case AtomicUpdate::kMinUnsigned:
-      return [](void* m, const void* v, void* o) { update<U>(m, v, o, [](U a, U b) { return a < b ? a : b; }); };
+      return ordered_update<U>(AtomicUpdate::kMin);
     default:
-      return nullptr;
+      return ordered_update<T>(kind);
   }
-}
-
-template <class T>
-TileUpdate floating_update(AtomicUpdate kind) {
-  switch (kind) {
-    case AtomicUpdate::kAdd:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a + b; }); };
-    case AtomicUpdate::kMax:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a > b ? a : b; }); };
-    case AtomicUpdate::kMin:
-      return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T a, T b) { return a < b ? a : b; }); };
-    default:
-      return nullptr;
-  }
-}
-
-template <class T>
-TileUpdate exchange() {
-  return [](void* m, const void* v, void* o) { update<T>(m, v, o, [](T, T b) { return b; }); };
 }
 
 }  // namespace
 
 TileUpdate tile_update(AtomicUpdate kind, atalla_dtype dtype) {
   if (kind == AtomicUpdate::kExchange) {
-    switch (dtype_size(dtype)) {
-      case 2:
-        return exchange<uint16_t>();
-      case 4:
-        return exchange<uint32_t>();
-      case 8:
-        return exchange<uint64_t>();
-      default:
-        return nullptr;
-    }
+    if (dtype_size(dtype) == 1 || dtype_size(dtype) > 8) return nullptr;
+    return with_unsigned(static_cast<int32_t>(dtype_size(dtype)),
+                         []<class T>(T) { return updates<T>([](T, T b) { return b; }); });
   }
+  const bool adds = kind == AtomicUpdate::kAdd;
   switch (dtype) {
     case ATALLA_I16:
       return integer_update<int16_t>(kind);
@@ -92,13 +74,17 @@ TileUpdate tile_update(AtomicUpdate kind, atalla_dtype dtype) {
     case ATALLA_I64:
       return integer_update<int64_t>(kind);
     case ATALLA_F32:
-      return floating_update<float>(kind);
+      return ordered_update<float>(kind);
     case ATALLA_F64:
-      return floating_update<double>(kind);
+      return ordered_update<double>(kind);
     case ATALLA_F16:
-      return kind == AtomicUpdate::kAdd ? add_half<uint16_t, half_to_float, float_to_half> : nullptr;
+      return !adds ? nullptr : updates<uint16_t>([](uint16_t a, uint16_t b) {
+        return float_to_half(half_to_float(a) + half_to_float(b));
+      });
     case ATALLA_BF16:
-      return kind == AtomicUpdate::kAdd ? add_half<uint16_t, bfloat16_to_float, float_to_bfloat16> : nullptr;
+      return !adds ? nullptr : updates<uint16_t>([](uint16_t a, uint16_t b) {
+        return float_to_bfloat16(bfloat16_to_float(a) + bfloat16_to_float(b));
+      });
     default:
       return nullptr;
   }

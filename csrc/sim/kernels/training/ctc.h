@@ -37,8 +37,7 @@ struct CtcShape {
   }
   int64_t label(int64_t begin, int64_t s) const {
     const atalla_operand& t = l.operand(Ctc::kTargets);
-    const int64_t o = begin + s / 2 * t.strides[t.ndim - 1];
-    return t.dtype == ATALLA_I32 ? l.ptr<const int32_t>(Ctc::kTargets)[o] : l.ptr<const int64_t>(Ctc::kTargets)[o];
+    return index_at(l, Ctc::kTargets, begin + s / 2 * t.strides[t.ndim - 1]);
   }
 };
 

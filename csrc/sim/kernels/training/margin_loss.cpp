@@ -3,7 +3,6 @@
 // multi_margin_loss and multilabel_margin_loss: hinges of the distances between the scores of a row.
 //
 // Instruction sets: up to avx2
-#include <cmath>
 
 #include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"

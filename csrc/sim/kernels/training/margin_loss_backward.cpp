@@ -3,7 +3,6 @@
 // Gradients of multi_margin_loss and multilabel_margin_loss: every pair whose hinge is open pulls its two scores apart.
 //
 // Instruction sets: up to avx2
-#include <cmath>
 
 #include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
