@@ -196,8 +196,9 @@ typedef struct atalla_launch_charge {
 // 1.6: gives what a launch takes whose descriptor names no charge, by running its code; the launch's overhead is added.
 // Another status than ATALLA_OK leaves it to the roofline. Called once for each kind of launch of a device, when
 // somebody looks at a clock, on that thread, which holds no lock of the library. Of the descriptor, addresses only tell
-// which operands are absent. program: the words of the launch's vector program; null without one. The charge's macs
-// count only if the descriptor tells no multiply-adds. A descriptor's do not include what code adds to fill tiles.
+// which operands are absent, and which bytes begin at an odd one. program: the words of the launch's vector program;
+// null without one. The charge's macs count only if the descriptor tells no multiply-adds. A descriptor's do not
+// include what code adds to fill tiles.
 typedef atalla_status (*atalla_charge_provider)(void* context, int32_t ordinal, const atalla_launch_desc*,
                                                 size_t desc_bytes, const int64_t* program, size_t program_words,
                                                 atalla_launch_charge*);
