@@ -110,7 +110,12 @@ atalla_status run_svd(const Launch& l) {
                 integer_work.get(), &info);
       }
     };
-    if (!with_workspace<S>(run)) return false;
+    if (k == 0) {  // which LAPACK leaves as they are
+      set_identity(u);
+      set_identity(vh);
+    } else if (!with_workspace<S>(run)) {
+      return false;
+    }
     store_vector<RealOf<S>>(s.get(), batch.plane(0, b));
     store_int(batch.plane(3, b), 0, info);
     if (!vectors) return true;
@@ -171,6 +176,7 @@ atalla_status run_lstsq(const Launch& l) {
     WorkMatrix<S> a(m, n), b(large, k);
     ScratchArray<RealOf<S>> s(small);
     if (!a || !b || !s) return false;
+    for (int64_t j = 0; j < small; ++j) s[j] = 0;
     load<S>(batch.plane(4, i), a);
     load<S>(batch.plane(5, i), b);
     LeastSquares<S> problem{a, b, p.driver, static_cast<RealOf<S>>(p.tolerance), s.get(), 0};
