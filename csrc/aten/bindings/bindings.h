@@ -18,7 +18,7 @@ void bind_loadable(pybind11::module_& m);
 // Memory history, snapshots and private pools for torch.atalla.memory.
 void bind_memory_snapshot(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
-// What serves other processes and other libraries.
+// bind_sharing adds the functions that other processes and other libraries need.
 void bind_sharing(pybind11::module_& m);
 // What torch.Stream and torch.Event lack: host calls, and the orderly end of the threads that serve the device.
 void bind_streams(pybind11::module_& m);

@@ -21,7 +21,7 @@ namespace atalla::aten {
 using Work = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// What a group of "accl" is made with. Unlike those of Gloo it can be copied, as dist.split_group does.
+// The options of a group of "accl". Unlike those of Gloo they can be copied, as dist.split_group does.
 struct CollectiveOptions final : c10d::Backend::Options {
   explicit CollectiveOptions(std::chrono::milliseconds limit = kBackendDefaultTimeout) : Options("accl", limit) {}
   bool blocking_wait = false;  // Work.wait() blocks the host until the collective is complete

@@ -67,7 +67,6 @@ std::string kind_name(const atalla_launch_desc& desc, std::span<const int64_t> p
   name.add(desc.cores);
   name.add(desc.charge);
   name.add(desc.constants);
-  constexpr int kDrawn = 2;  // seed and offset
   for (int k = traits_of(desc.kernel).random ? kDrawn : 0; k < ATALLA_MAX_PARAMS; ++k) name.add(desc.iparams[k]);
   for (const double value : desc.fparams) name.add(representative(value));
   for (int i = 0; i < desc.n_operands; ++i) {

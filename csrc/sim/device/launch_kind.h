@@ -9,6 +9,9 @@
 
 namespace atalla::sim {
 
+// Parameters of a launch that draws random numbers: seed and offset, on which no charge depends.
+inline constexpr int kDrawn = 2;
+
 // Dtype, rank, whether the operand is a value, and of its place whether it has one, and whether that is an odd address:
 // code takes bytes that begin there one by one.
 inline uint32_t operand_head(const atalla_operand& operand) {
@@ -16,10 +19,10 @@ inline uint32_t operand_head(const atalla_operand& operand) {
          static_cast<uint32_t>(operand.addr == 0 ? 2 : operand.addr % 2) << 24;
 }
 
-// What launches have in common whose code takes the same cycles: all that code depends on, except for the places of
-// operands, and numbers that are constants of the code (a learning rate, which may be another one in each launch). Of
-// numbers that a BF16 holds exactly the value counts, since code treats some of them apart (0, 1, a half, infinities);
-// of others the sign. program: the words of the launch's vector program.
+// Launches whose code takes the same cycles have the same name. It holds all that code depends on, except for the
+// places of operands, and numbers that are constants of the code (a learning rate, which may be another one in each
+// launch). Of numbers that a BF16 holds exactly the name has the value, since code treats some of them apart (0, 1, a
+// half, infinities); of others it has the sign. program: the words of the launch's vector program.
 std::string kind_name(const atalla_launch_desc& desc, std::span<const int64_t> program);
 
 }  // namespace atalla::sim

@@ -30,8 +30,6 @@ uint64_t difference(const void* a, const void* b) {
   return different;
 }
 
-constexpr int kDrawn = 2;  // parameters of a launch that draws random numbers: seed and offset
-
 // From fparams to `charge` and the word beside it.
 const std::byte* numbers_of(const atalla_launch_desc& desc) {
   static_assert(offsetof(atalla_launch_desc, operands) - offsetof(atalla_launch_desc, fparams) ==

@@ -39,7 +39,7 @@ Tables make(ScalarType dtype, c10::Device device) {
   const uint8_t last = code_of(infinity);
   for (uint8_t code = code_of(0); code != last; code = code_of(low)) {
     uint32_t below = low, above = infinity;
-    // The codes of growing numbers grow but for the last (which may be a NaN), so any other code is a later one.
+    // Codes grow with their numbers, except for the last code (which may be a NaN). So any other code is a later one.
     while (above - below > 1) {
       const uint32_t middle = below + (above - below) / 2;
       (code_of(middle) == code ? below : above) = middle;

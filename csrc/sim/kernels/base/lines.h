@@ -16,14 +16,14 @@ struct Lines {
   int64_t size = 1, in_stride = 1, out_stride = 1;  // of a line; of a 0-d tensor, one element
   Dims<2> others;                                   // the other dimensions, of out and in
 
-  // Operands 0 and 1 of the launch are out and in.
-  Lines(const Launch& l, int64_t dim)
-      : in_data(l.ptr<const char>(1)),
-        out_data(l.ptr<char>(0)),
-        in_dtype(l.operand(1).dtype),
-        out_dtype(l.operand(0).dtype),
+  // result, input: which operands of the launch they are.
+  Lines(const Launch& l, int result, int input, int64_t dim)
+      : in_data(l.ptr<const char>(input)),
+        out_data(l.ptr<char>(result)),
+        in_dtype(l.operand(input).dtype),
+        out_dtype(l.operand(result).dtype),
         compute(l.desc.compute_dtype) {
-    const atalla_operand &out = l.operand(0), &in = l.operand(1);
+    const atalla_operand &out = l.operand(result), &in = l.operand(input);
     for (int d = 0; d < in.ndim; ++d) {
       if (d == dim) size = in.sizes[d], in_stride = in.strides[d], out_stride = out.strides[d];
       else others.add(in.sizes[d], out.strides[d], in.strides[d]);

@@ -15,7 +15,7 @@ struct ConvolutionFinish {
   void (*run)(const ConvolutionFinish& self, int64_t batch, int64_t c0, int64_t c1, int64_t p0, int64_t p1);
 };
 
-// What is added to the outputs of each channel.
+// A convolution adds these numbers to the outputs of each channel.
 struct ConvolutionBias {
   const char* data = nullptr;  // null: nothing
   atalla_dtype dtype = ATALLA_F32;

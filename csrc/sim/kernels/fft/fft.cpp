@@ -178,7 +178,8 @@ template <class S, class T>
 atalla_status run_typed(const Launch& l, const Problem& problem, double factor) {
   const PlanHandle<T> plan(problem.length);
   if (plan.get() == nullptr) return no_memory(l);
-  Transform<S, T> transform{l, problem, *plan.get(), Lines(l, problem.dim).others, 1, static_cast<T>(factor)};
+  Transform<S, T> transform{
+      l, problem, *plan.get(), Lines(l, Operand::kOut, Operand::kInput, problem.dim).others, 1, static_cast<T>(factor)};
   const int64_t count = transform.rows.count();
   int64_t lanes = kGroupBytes / (4 * static_cast<int64_t>(sizeof(T)) * (plan.get()->work_length() + 1));
   lanes = lanes < 1 ? 1 : lanes > kLargestGroup ? kLargestGroup : lanes;

@@ -46,7 +46,8 @@ template <class T>
 struct Softmax : Lines {
   const bool log;
 
-  Softmax(const Launch& l, int64_t dim, bool logarithm) : Lines(l, dim), log(logarithm) {}
+  Softmax(const Launch& l, int64_t dim, bool logarithm)
+      : Lines(l, Operand::kOut, Operand::kInput, dim), log(logarithm) {}
 
   bool plain_in(int64_t stride) const { return in_dtype == kNativeOf<T> && compute == kNativeOf<T> && stride == 1; }
   bool plain_out(int64_t stride) const { return out_dtype == kNativeOf<T> && stride == 1; }

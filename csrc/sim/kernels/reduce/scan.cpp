@@ -104,7 +104,7 @@ ATALLA_INLINE int64_t run_through<SumOp<int64_t>>(const int64_t* in, int64_t* to
 template <class Op>
 struct Scan : Lines {
   using T = typename Op::Acc;
-  using Lines::Lines;
+  Scan(const Launch& l, int64_t dim) : Lines(l, Operand::kOut, Operand::kInput, dim) {}
 
   // Elements of the running type are where they are needed already.
   bool in_place() const {

@@ -134,9 +134,9 @@ ATALLA_INLINE void fill_masked(T* out, int64_t begin, int64_t end, const T* othe
   for (int64_t i = begin; i < end; ++i) out[i] = x;
 }
 
-// What a load does with elements of its tile, and a store below: run() moves those from `i` on that lie in one piece,
-// element() moves one, and rest() is for those that are not active. The first two are false at an address in no
-// operand.
+// A load moves the elements of its tile with this, and a store with the struct below: run() moves those from `i` on
+// that lie in one piece, element() moves one, and rest() is for those that are not active. The first two return false
+// at an address in no operand.
 template <class T>
 struct Loader {
   static constexpr uint64_t kSize = sizeof(T);
