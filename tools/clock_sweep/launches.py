@@ -152,6 +152,11 @@ def trimmed(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
     return parameters[: max(used, default=0)]
 
 
+def has_results(launch: Launch) -> bool:
+    """Whether some result has elements: ops make no launch without any."""
+    return any(x is not None and x.numel() for operand, x in launch.operands if operand.written)
+
+
 def in_bf16(launch: Launch) -> bool:
     """Whether all numbers with a fraction are BF16. Others are charged by an assumption."""
     tensors = [x for k, (_, x) in enumerate(launch.operands) if x is not None and k not in launch.immediate]
@@ -172,7 +177,7 @@ def draws(device: TorchDevice, seed: int, only: str) -> Iterator[tuple[str, Kern
                 known.append((name, kernel, dtypes, Draw(f"{name} {seed}", kernel, True, MOST_WORK)))
     for name, kernel, dtypes, draw in itertools.cycle(known):
         drawn = draw.launch(choice.choice(dtypes), long=choice.randrange(3) == 0)
-        if in_bf16(drawn):
+        if in_bf16(drawn) and has_results(drawn):
             yield name, kernel, drawn
             if drawn.dtype == "BF16" and choice.randrange(3) == 0:
                 yield from ((name, kernel, launch) for launch in of_one_charge(kernel, drawn, choice))

@@ -212,7 +212,7 @@ _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 _NOT_CHIP = (
     *("complex", "fft", "{z}", "torch.cond", "float16", "double", "lgamma", "digamma", "polygamma", "igamma", "zeta"),
     *("special_", "erfinv", "nextafter", "gcd", "lcm", "conv_transpose", "unique counts", "ldexp", "frexp", "i0"),
-    *("logaddexp2", "logit_backward", "round.decimals", "local_response_norm"),
+    *("round.decimals", "local_response_norm"),
 )
 # Dtypes of inputs of programs for chip code, besides the one that becomes bfloat16.
 _CHIP_DTYPES = (torch.int64, torch.int64, torch.int32, torch.bool, torch.bool, torch.int16, torch.int8, torch.uint8)

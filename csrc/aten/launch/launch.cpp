@@ -373,7 +373,8 @@ at::TensorIterator binary_iterator(const at::Tensor& out, const at::Tensor& self
 at::TensorIterator binary_like_self_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
   at::TensorIteratorConfig config;
   if (out.defined()) config.add_output(out);
-  else config.add_owned_output(at::empty_like(self));
+  else if (at::infer_size(self.sizes(), other.sizes()) == self.sizes()) config.add_owned_output(at::empty_like(self));
+  else config.add_owned_output(at::Tensor());  // not resized, which would copy bytes
   return config.add_const_input(self).add_const_input(other).build();
 }
 at::TensorIterator comparison_iterator(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {

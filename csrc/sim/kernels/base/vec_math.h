@@ -150,11 +150,6 @@ ATALLA_INLINE T clamp(T x, bool has_min, T min, bool has_max, T max) {
   const T high = minimum(bounded, max);
   return has_max ? high : bounded;
 }
-template <Real T>
-ATALLA_INLINE T heaviside(T x, T at_zero) {
-  const T step = static_cast<T>(x > T(0));
-  return x == T(0) ? at_zero : step;
-}
 template <Floating T>
 ATALLA_INLINE T reciprocal(T x) {
   return T(1) / x;
@@ -167,28 +162,6 @@ template <Floating T>
 ATALLA_INLINE T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
-// Exact at both ends: from the nearer one.
-template <Floating T>
-ATALLA_INLINE T lerp(T start, T end, T weight) {
-  const T difference = end - start;
-  const T from_start = start + weight * difference;
-  const T from_end = end - difference * (T(1) - weight);
-  return abs(weight) < T(0.5) ? from_start : from_end;
-}
-// log(exp(a) + exp(b)).
-template <Floating T>
-ATALLA_INLINE T logaddexp(T a, T b) {
-  const T larger = maximum(a, b);
-  const T sum = larger + log1p(exp(-abs(a - b)));
-  return isinf(a) & (a == b) ? a : sum;
-}
-// log2(2^a + 2^b).
-template <Floating T>
-ATALLA_INLINE T logaddexp2(T a, T b) {
-  const T larger = maximum(a, b);
-  const T sum = larger + log1p(exp2(-abs(a - b))) * T(1.4426950408889634074);
-  return isinf(a) & (a == b) ? a : sum;
-}
 // log(x / (1 - x)) with x kept within [eps, 1 - eps], where that is given and not negative.
 template <Floating T>
 ATALLA_INLINE T logit(T x, bool has_eps, T eps) {
@@ -198,15 +171,6 @@ ATALLA_INLINE T logit(T x, bool has_eps, T eps) {
   const T value = log(kept / (T(1) - kept));
   return kept == T(1) ? std::numeric_limits<T>::infinity() : value;
 }
-template <Floating T>
-ATALLA_INLINE T logit_gradient(T gradient, T x, bool has_eps, T eps) {
-  const bool bounded = has_eps & (eps >= T(0));
-  const T low = bounded ? eps : T(0);
-  const T high = bounded ? T(1) - eps : T(1);
-  const T outside = bounded ? T(0) : std::numeric_limits<T>::quiet_NaN();
-  const T slope = gradient / (x * (T(1) - x));
-  return (x < low) | (x > high) ? outside : slope;
-}
 
 // --------------------------------------------------------------------------------------- gradients of activations
 // Of gelu's approximation, for t = tanh(c (x + 0.044715 x^3)).
@@ -215,12 +179,6 @@ ATALLA_INLINE T gelu_tanh_gradient(T x, T t) {
   constexpr T kScale = static_cast<T>(M_SQRT2 * M_2_SQRTPI * 0.5);
   const T inner = kScale * (T(1) + T(3 * 0.044715) * x * x);
   return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * inner;
-}
-template <Floating T>
-ATALLA_INLINE T elu_gradient(T gradient, T negative, T positive, T input_scale, T is_result, T x) {
-  const T power = negative * exp(x * input_scale);
-  const T slope = is_result != T(0) ? x + negative : power;
-  return x <= T(0) ? gradient * input_scale * slope : gradient * positive;
 }
 
 // libmvec leaves negative bases to scalar code, lane by lane; here they go through the power of the magnitude.

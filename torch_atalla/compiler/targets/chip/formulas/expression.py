@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import inf, pi
+from math import inf, nan, pi
 from typing import Any
 
 import torch
 
 from ....program.support import generated
 
-MATH = {"INFINITY": inf, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
+MATH = {"INFINITY": inf, "NAN": nan, "M_PI": pi, "M_SQRT2": 2**0.5, "M_SQRT1_2": 0.5**0.5, "M_2_SQRTPI": 2 / pi**0.5}
 
 _TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e-?\d+)?|[A-Za-z_]\w*|&&|\|\||==|!=|<=|>=|<<|>>|[-+*/%<>!~&|^?:(),;])")
 # Binary operators, loosest first.

@@ -161,8 +161,6 @@ class _Formula:
             return self.compare("!=", args[0], args[0])
         if name == "expm1":
             return self.expm1(args[0])
-        if name == "lerp":
-            return self.lerp(*args)
         if name == "sqrt" and not isinstance(args[0], float):
             return self.step("sqrt", args[0])
         if name not in _FUNCTIONS:
@@ -185,12 +183,3 @@ class _Formula:
         near = self.arithmetic("+", self.arithmetic("*", x, 1 / 6), 0.5)
         near = self.arithmetic("*", self.arithmetic("+", self.arithmetic("*", near, x), 1.0), x)
         return self.step("where", self.compare("<", self.step("abs", x), _CANCELS), near, far)
-
-    def lerp(self, start: Value, end: Value, weight: Value) -> Value:
-        """From the end that is nearer, as PyTorch does."""
-        if not isinstance(weight, float):
-            raise Unsupported("a weight for each element, which may meet the difference of infinities")
-        way = self.arithmetic("-", end, start)
-        if weight < 0.5:
-            return self.arithmetic("+", start, self.arithmetic("*", weight, way))
-        return self.arithmetic("-", end, self.arithmetic("*", way, 1.0 - weight))

@@ -97,22 +97,6 @@ def _hypot(core: Core, a: Value, b: Value) -> Value:
     return core.select(infinite, infinity, core.select(tiny, length * 2.0**-64, length))
 
 
-def _lerp(core: Core, start: Value, end: Value, weight: Value) -> Value:
-    """From the nearer end, as upstream."""
-    difference = end - start
-    near = core.magnitude(weight) < 0.5
-    return core.select(near, start + weight * difference, end - difference * (1.0 - weight))
-
-
-def _heaviside(core: Core, x: Value, at_zero: Value) -> Value:
-    return core.select(x.equals(0), at_zero, core.convert(x > 0, x.kind))
-
-
-def _logaddexp(core: Core, a: Value, b: Value) -> Value:
-    total = maximum(core, a, b) + f.log1p(core, f.exp(core, -core.magnitude(a - b)))
-    return core.select(core.magnitude(a).equals(core.bits(INFINITY, "f")) & a.equals(b), a, total)
-
-
 def _logit(core: Core, x: Value, has_eps: Value, eps: Value) -> Value:
     bounded = core.nonzero(has_eps) & (eps >= 0.0)
     kept = core.select(bounded, core.select(x < eps, eps, core.select(x > 1.0 - eps, 1.0 - eps, x)), x)
@@ -122,13 +106,6 @@ def _logit(core: Core, x: Value, has_eps: Value, eps: Value) -> Value:
 def _gelu_tanh_gradient(core: Core, x: Value, t: Value) -> Value:
     inner = (x * x * (3 * 0.044715) + 1.0) * (2 / pi) ** 0.5
     return (t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * inner
-
-
-def _elu_gradient(
-    core: Core, gradient: Value, negative: Value, positive: Value, scale: Value, is_result: Value, x: Value
-) -> Value:
-    slope = core.select(core.nonzero(is_result), x + negative, negative * f.exp(core, x * scale))
-    return core.select(x <= 0.0, gradient * scale * slope, gradient * positive)
 
 
 def _shift(core: Core, name: str, x: Value, count: Value) -> Value:
@@ -184,7 +161,6 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "div_floor": _div_floor,
     "erf": f.erf,
     "erfc": lambda core, x: 1.0 - f.erf(core, x),
-    "elu_gradient": _elu_gradient,
     "exp": f.exp,
     "exp2": lambda core, x: f.exp(core, x * log(2.0)),
     "expm1": f.expm1,
@@ -193,15 +169,12 @@ FLOATING: dict[str, Callable[..., Value]] = {
     "fmin": extreme(False, number=True),
     "fmod": _fmod,
     "gelu_tanh_gradient": _gelu_tanh_gradient,
-    "heaviside": _heaviside,
     "hypot": _hypot,
     "isnan": Core.is_nan,
-    "lerp": _lerp,
     "log": f.log_e,
     "log10": lambda core, x: f.log_e(core, x) * (1 / log(10.0)),
     "log1p": f.log1p,
     "log2": lambda core, x: f.log_e(core, x) * (1 / log(2.0)),
-    "logaddexp": _logaddexp,
     "logit": _logit,
     "maximum": maximum,
     "minimum": minimum,
@@ -224,7 +197,6 @@ INTEGER: dict[str, Callable[..., Value]] = {
     "div_floor": lambda core, a, b: core.divide(a - core.modulo(a, b), b),  # the modulo has the sign of b
     "div_trunc": Core.divide,
     "fmod": lambda core, a, b: a - core.divide(a, b) * b,
-    "heaviside": _heaviside,
     "isnan": lambda core, x: core.bits(0, "b"),
     "maximum": maximum,
     "minimum": minimum,
