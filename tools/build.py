@@ -181,15 +181,13 @@ class Build:
             for isa, flags in ((isa, isas[isa]) for isa in compiled):
                 flags = flags if "-O3" in CONFIGS[self.config] else flags.replace("-O2", "")
                 extra = f"{FLOAT} {flags} -DATALLA_ISA={isa}"
-                if source.is_relative_to(sim / "kernels"):
-                    if isa not in headers:
-                        headers[isa] = self.precompiled("sim/kernels/base/dispatch_check.h", f"{isa}.h", extra)
-                    objects.append(self.object(source, f".{isa}", **headers[isa]))
-                    continue
+                if isa not in headers:
+                    headers[isa] = self.precompiled("sim/kernels/base/common.h", f"{isa}.h", extra)
+                options = headers[isa]
                 if source.parent.name == "engine":
                     # Threaded code, and scalar code that is fast as it stands; what shall be vectors says so.
-                    extra += " -fno-gcse -fno-tree-vectorize -fno-tree-reassoc -mno-stv"
-                objects.append(self.object(source, f".{isa}", extra))
+                    options = {"flags": f"{extra} -fno-gcse -fno-tree-vectorize -fno-tree-reassoc -mno-stv"}
+                objects.append(self.object(source, f".{isa}", **options))
         out = self.lib / "libatalla_sim.so"
         self.ninja.build(out, "link", objects, flags=f"{self.flags} -shared -Wl,--no-undefined", libs="-lmvec -lm")
         return out

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kernel families of the functional engine, found in its sources.
 
-A family is a definition `[[gnu::cold]] KernelTable <family>_kernels() {` at the start of a line in
-csrc/sim/kernels/*/*.cpp. The generated list declares one function a family and instruction set, and names them all for
+A family is a definition `extern constexpr KernelFamily <family>_kernels = {` at the start of a line in
+csrc/sim/kernels/*/*.cpp. The generated list declares one table a family and instruction set, and names them all for
 kernel_table.cpp.
 
 Each file is compiled once an instruction set. A file whose kernels move or compare elements more than they compute
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-DEFINITION = re.compile(r"^\[\[gnu::cold\]\] KernelTable (\w+)_kernels\(\) \{", re.M)
+DEFINITION = re.compile(r"^extern constexpr KernelFamily (\w+)_kernels = ", re.M)
 LIMIT = re.compile(r"^// Instruction sets: up to (\w+)$", re.M)
 ISAS = ("baseline", "avx2", "avx512")  # narrowest first
 
@@ -49,12 +49,12 @@ def generate(folder: Path) -> str:
         lines += [f"namespace {isa} {{"]
         for name in names:
             if isa in compiled[name]:
-                lines += [f"KernelTable {name}_kernels();"]
+                lines += [f"extern const KernelFamily {name}_kernels;"]
             else:  # a build for one instruction set compiles every file for it
-                lines += ["#ifdef ATALLA_ONE_ISA", f"KernelTable {name}_kernels();", "#else"]
+                lines += ["#ifdef ATALLA_ONE_ISA", f"extern const KernelFamily {name}_kernels;", "#else"]
                 lines += [f"using {compiled[name][-1]}::{name}_kernels;", "#endif"]
         lines += [f"}}  // namespace {isa}"]
-    entries = ", ".join(f"isa::{n}_kernels" for n in names)
+    entries = ", ".join(f"&isa::{n}_kernels" for n in names)
     lines += [
         "}  // namespace atalla::sim",
         f"inline constexpr int kFamilies = {len(names)};",

@@ -12,10 +12,8 @@ atalla_status run(const Launch&) {
   return set_error(ATALLA_ERR_UNSUPPORTED, "isa.program is no kernel of its own; launch the program (isa->launch)");
 }
 
-constexpr Kernel kKernels[] = {{"isa.program", uint64_t{1} << ATALLA_BF16, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable isa_program_kernels() { return kKernels; }
+extern constexpr KernelFamily isa_program_kernels = {{"isa.program", uint64_t{1} << ATALLA_BF16, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

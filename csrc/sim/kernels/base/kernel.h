@@ -76,9 +76,9 @@ struct Kernel {
 using KernelTable = std::span<const Kernel>;
 
 // A family of kernels is a file of this folder that defines, in the namespace of its instruction set,
-//   [[gnu::cold]] KernelTable <family>_kernels();
-// All run when the library is loaded. Cold functions lie together, so that this touches few pages of the program.
-// tools/codegen/families.py finds these definitions, and kernel_table.cpp joins their tables.
+//   extern constexpr KernelFamily <family>_kernels = {...};
+// tools/codegen/families.py finds these definitions, and kernel_table.cpp joins them.
+using KernelFamily = std::initializer_list<Kernel>;
 
 // Sets the calling thread's error text (printf style) and returns `status`.
 [[gnu::format(printf, 2, 3)]] atalla_status set_error(atalla_status status, const char* format, ...);

@@ -49,7 +49,7 @@ Isa choose() {
   return best;
 }
 
-constexpr KernelTable (*kFamiliesOf[3][kFamilies])() = {
+constexpr const KernelFamily* kFamiliesOf[3][kFamilies] = {
 #ifdef ATALLA_ONE_ISA  // compiled once, for the machine at hand
     ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
     ATALLA_FAMILIES_OF(ATALLA_ONE_ISA),
@@ -71,9 +71,8 @@ struct Table {
 
 Table build() {
   Table table{choose(), {}, {}, {}, {}};
-  for (const auto family : kFamiliesOf[static_cast<int>(table.isa)]) {
-    const KernelTable kernels = family();
-    table.kernels.insert(table.kernels.end(), kernels.begin(), kernels.end());
+  for (const KernelFamily* family : kFamiliesOf[static_cast<int>(table.isa)]) {
+    table.kernels.insert(table.kernels.end(), family->begin(), family->end());
   }
   table.by_name.resize(table.kernels.size());
   for (uint32_t i = 0; i < table.by_name.size(); ++i) table.by_name[i] = i;

@@ -2,9 +2,7 @@
 //
 // conv_tbc: a convolution over time, of [time, batch, channels]. Sums begin with the bias and run over the taps, and of
 // each over the channels of the input, in F32 (F64 for F64).
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -95,10 +93,8 @@ void count_conv_tbc(const atalla_launch_desc& d, Work& work) {
   work.macs = counted_product({out.sizes[0], out.sizes[1], out.sizes[2], weight.sizes[0], weight.sizes[1]});
 }
 
-constexpr Kernel kKernels[] = {{"conv_tbc", kFloatDtypes, run_conv_tbc, count_conv_tbc}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable conv_tbc_kernels() { return kKernels; }
+extern constexpr KernelFamily conv_tbc_kernels = {{"conv_tbc", kFloatDtypes, run_conv_tbc, count_conv_tbc}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,7 +5,6 @@
 // the structure.
 #include "sim/kernels/convolution/finish.h"
 //
-#include "sim/kernels/base/types.h"
 #include "sim/kernels/convolution/check.h"
 #include "sim/kernels/convolution/patches.h"
 #include "sim/kernels/convolution/product.h"
@@ -190,11 +189,12 @@ atalla_status run_fused(const Launch& launch) {
 }
 
 constexpr uint64_t kFusedDtypes = 1u << ATALLA_F16 | 1u << ATALLA_F32 | 1u << ATALLA_BF16 | 1u << ATALLA_I32;
-constexpr Kernel kKernels[] = {{"convolution", kConvolutionDtypes, run},
-                               {"convolution_fused", kFusedDtypes, run_fused}};
 
 }  // namespace
 
-[[gnu::cold]] KernelTable convolution_kernels() { return kKernels; }
+extern constexpr KernelFamily convolution_kernels = {
+    {"convolution", kConvolutionDtypes, run},
+    {"convolution_fused", kFusedDtypes, run_fused},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -6,7 +6,6 @@
 // Instruction sets: up to avx2
 #include <cstring>
 
-#include "kernel_parameters.h"
 #include "sim/kernels/image/image.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -131,13 +130,11 @@ atalla_status run_col2im(const Launch& l) {
                                             : with_sum_type(dtype, [&]<class T>(T) { return sum_columns<T>(s, l); }));
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily im2col_kernels = {
     {"im2col", kAllDtypes, run_im2col},
     {"col2im", kAllDtypes, run_col2im},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable im2col_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

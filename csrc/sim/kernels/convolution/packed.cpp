@@ -266,10 +266,8 @@ atalla_status run(const Launch& launch) {
   return finish.status();
 }
 
-constexpr Kernel kKernels[] = {{"convolution_packed", 1u << ATALLA_F32, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable convolution_packed_kernels() { return kKernels; }
+extern constexpr KernelFamily convolution_packed_kernels = {{"convolution_packed", 1u << ATALLA_F32, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,7 +3,6 @@
 // Geometry of a convolution. One to three spatial dimensions are treated as three: missing outer ones have size 1.
 #pragma once
 
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_pack.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -5,8 +5,6 @@
 // Rows are taken in groups, whose elements are interleaved, so that every loop runs over adjacent numbers however the
 // operands are strided. A real transform of even length 2 h is a complex one of length h over (even, odd) pairs.
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/lines.h"
 #include "sim/kernels/fft/fft_plan.h"
 
@@ -217,14 +215,12 @@ atalla_status run_c2c(const Launch& l) { return run_fft(l, Form::kC2c); }
 atalla_status run_r2c(const Launch& l) { return run_fft(l, Form::kR2c); }
 atalla_status run_c2r(const Launch& l) { return run_fft(l, Form::kC2r); }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily fft_kernels = {
     {"fft.c2c", kComplexDtypes, run_c2c},
     {"fft.r2c", kComplexDtypes, run_r2c},
     {"fft.c2r", kComplexDtypes, run_c2r},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable fft_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

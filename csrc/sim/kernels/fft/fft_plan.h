@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-#include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/fft/fft_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -101,10 +101,8 @@ atalla_status run_grid_sample(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"grid_sample", kFloatDtypes, run_grid_sample}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable grid_sample_kernels() { return kKernels; }
+extern constexpr KernelFamily grid_sample_kernels = {{"grid_sample", kFloatDtypes, run_grid_sample}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,8 +3,6 @@
 // Where the points of a sampling grid fall in an image: up to 64 taps a point, each an offset and a weight.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/types.h"
 #include "sim/kernels/image/image.h"
 #include "sim/kernels/image/resample_taps.h"
 

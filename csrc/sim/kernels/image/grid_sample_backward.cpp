@@ -130,10 +130,10 @@ atalla_status run_grid_backward(const Launch& l) {
   return memory_status(l, ok);
 }
 
-constexpr Kernel kKernels[] = {{"grid_sample_backward", kFloatDtypes, run_grid_backward}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable grid_sample_backward_kernels() { return kKernels; }
+extern constexpr KernelFamily grid_sample_backward_kernels = {
+    {"grid_sample_backward", kFloatDtypes, run_grid_backward},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

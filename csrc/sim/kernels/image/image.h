@@ -3,12 +3,7 @@
 // Images as pooling and resampling see them: [n, c, d, h, w], sizes of 1 where there are fewer spatial dimensions.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/scratch_array.h"
-#include "sim/kernels/base/types.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -5,8 +5,6 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/image/index_map.h"
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/types.h"
 #include "sim/kernels/image/resample_position.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -113,16 +111,14 @@ atalla_status run_nearest(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? choose(double{}) : choose(float{});
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily index_map_kernels = {
     {"flip", kAllDtypes, run_flip},
     {"roll", kAllDtypes, run_roll},
     {"pad.reflect", kAllDtypes, run_reflect},
     {"pad.replicate", kAllDtypes, run_replicate},
     {"resample.nearest", kAllDtypes, run_nearest},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable index_map_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,7 +3,6 @@
 // pool.average and pool.adaptive_average: the sum of each window, divided by its size. Sums are in F32 (F64 for F64,
 // I64 for integers).
 
-#include "kernel_parameters.h"
 #include "sim/kernels/image/pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -107,13 +106,11 @@ atalla_status run_average(const Launch& l) {
                        }));
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily pool_average_kernels = {
     {"pool.average", kRealDtypes, run_average<false>},
     {"pool.adaptive_average", kRealDtypes, run_average<true>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable pool_average_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

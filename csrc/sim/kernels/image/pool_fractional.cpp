@@ -4,7 +4,6 @@
 // The arithmetic of the places is upstream's (ATen/native/FractionalMaxPooling.h), each step rounded to the dtype.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/image/pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -115,10 +114,8 @@ atalla_status run_fractional(const Launch& l) {
       }));
 }
 
-constexpr Kernel kKernels[] = {{"pool.fractional_max", kFloatDtypes, run_fractional}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable pool_fractional_kernels() { return kKernels; }
+extern constexpr KernelFamily pool_fractional_kernels = {{"pool.fractional_max", kFloatDtypes, run_fractional}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -2,7 +2,6 @@
 //
 // pool.max and pool.adaptive_max: the largest element of each window and where it stands in its plane. The first of
 // equal ones; a NaN wins, the last one in the window, as upstream.
-#include "kernel_parameters.h"
 #include "sim/kernels/base/planes.h"
 #include "sim/kernels/image/pool.h"
 
@@ -209,13 +208,11 @@ atalla_status run_max(const Launch& l) {
                        }));
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily pool_max_kernels = {
     {"pool.max", kRealDtypes, run_max<false>},
     {"pool.adaptive_max", kRealDtypes, run_max<true>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable pool_max_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,6 @@
 // one task, which takes elements in order: the last of equal indices wins, and sums do not depend on threads.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/base/planes.h"
 #include "sim/kernels/image/image.h"
 #include "sim/kernels/index/index.h"
@@ -48,10 +47,8 @@ atalla_status run_scatter(const Launch& l) {
   return memory_status(l, with_sum_type(in.dtype, [&]<class T>(T) { return scatter<T>(l, index); }));
 }
 
-constexpr Kernel kKernels[] = {{"pool.scatter", kRealDtypes, run_scatter}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable pool_scatter_kernels() { return kKernels; }
+extern constexpr KernelFamily pool_scatter_kernels = {{"pool.scatter", kRealDtypes, run_scatter}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,6 @@
 // everything that is a sparse matrix along each dimension.
 #include "sim/kernels/image/resample.h"
 
-#include "kernel_parameters.h"
 #include "sim/kernels/image/pool.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -108,7 +107,9 @@ atalla_status run_average_backward(const Launch& l) {
 
 constexpr uint64_t kWithBytes = kFloatDtypes | dtype_bit(ATALLA_U8);
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily resample_kernels = {
     {"resample.linear", kWithBytes, run_filter<Filter::Linear, false>},
     {"resample.cubic", kWithBytes, run_filter<Filter::Cubic, false>},
     {"resample.linear_aa", kWithBytes, run_filter<Filter::LinearAntialias, false>},
@@ -126,9 +127,5 @@ constexpr Kernel kKernels[] = {
     {"pool_backward.average", kFloatDtypes, run_average_backward<false>},
     {"pool_backward.adaptive_average", kFloatDtypes, run_average_backward<true>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable resample_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

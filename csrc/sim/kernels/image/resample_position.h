@@ -6,8 +6,7 @@
 
 #include <cstdint>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/kernel.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -4,7 +4,6 @@
 // their weights. Made once a launch. Its transpose is the resampling's gradient.
 #pragma once
 
-#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/image/resample_position.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -5,7 +5,6 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/index/compact.h"
 
-#include "kernel_parameters.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -165,15 +164,13 @@ atalla_status run_scatter(const Launch& l) {
   return run_moves<false>(l, Scatter::kInput, Scatter::kOut, Scatter::kMask, Scatter::kStarts);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily compact_kernels = {
     {"compact.count", kAllDtypes, run_count},
     {"compact.nonzero", kAllDtypes, run_nonzero},
     {"compact.select", kAllDtypes, run_select},
     {"masked_scatter", kAllDtypes, run_scatter},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable compact_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,7 @@
 // second pass knows where each block's output begins and blocks are independent of each other.
 #pragma once
 
-#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -3,7 +3,6 @@
 // embedding_bag: rows of a table, reduced over the bags that offsets cut the indices into.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -131,12 +130,10 @@ atalla_status run_embedding_bag(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
-    {"embedding_bag", kFloatDtypes, run_embedding_bag},
-};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable embedding_bag_kernels() { return kKernels; }
+extern constexpr KernelFamily embedding_bag_kernels = {
+    {"embedding_bag", kFloatDtypes, run_embedding_bag},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,11 +5,7 @@
 // Instruction sets: up to avx2
 #include "sim/kernels/index/index.h"
 
-#include "kernel_parameters.h"
-
 namespace atalla::sim::ATALLA_ISA {
-KernelTable triangle_kernel();
-
 namespace {
 
 using Select = IndexSelectOperands;  // and those of gather
@@ -86,15 +82,10 @@ atalla_status run_index(const Launch& l) {
 
 }  // namespace
 
-[[gnu::cold]] KernelTable index_kernels() {
-  static constexpr int kCount = 4;
-  static const Kernel kernels[kCount] = {
-      {"index_select", kAllDtypes, run_index_select},
-      {"gather", kAllDtypes, run_gather},
-      {"index", kAllDtypes, run_index},
-      triangle_kernel()[0],
-  };
-  return kernels;
-}
+extern constexpr KernelFamily index_kernels = {
+    {"index_select", kAllDtypes, run_index_select},
+    {"gather", kAllDtypes, run_gather},
+    {"index", kAllDtypes, run_index},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

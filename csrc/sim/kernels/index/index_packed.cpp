@@ -4,11 +4,7 @@
 // weight of the last layer stands in memory once, in the product's form. docs/reference/kernels.md has the contract.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/types.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -44,10 +40,8 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"index_select_packed", kFloatDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable index_packed_kernels() { return kKernels; }
+extern constexpr KernelFamily index_packed_kernels = {{"index_select_packed", kFloatDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

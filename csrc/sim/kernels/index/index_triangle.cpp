@@ -3,12 +3,9 @@
 // triangle: the upper or lower triangle of the last two dimensions, the rest 0.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
-
-KernelTable triangle_kernel();
 
 namespace {
 
@@ -54,10 +51,8 @@ atalla_status run_triangle(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"triangle", kAllDtypes, run_triangle}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable triangle_kernel() { return kKernels; }
+extern constexpr KernelFamily index_triangle_kernels = {{"triangle", kAllDtypes, run_triangle}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,7 +3,6 @@
 // scatter and index_put: elements written, or combined with what is there, where index operands say.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/index/scatter_walk.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -94,13 +93,11 @@ atalla_status run_index_put(const Launch& l) {
   return run_writes(l, w, p.combine, p.scaled ? &p.scale : nullptr);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily scatter_kernels = {
     {"scatter", kAllDtypes, run_scatter},
     {"index_put", kAllDtypes, run_index_put},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable scatter_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

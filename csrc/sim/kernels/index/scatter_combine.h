@@ -3,8 +3,7 @@
 // Combination of a written element with the existing one.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -8,7 +8,6 @@
 // shared ones. The result therefore does not depend on the threads.
 #pragma once
 
-#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/index/index.h"
 #include "sim/kernels/index/scatter_combine.h"
 

@@ -7,8 +7,6 @@
 
 #include <limits>
 
-#include "kernel_parameters.h"
-
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 
@@ -90,10 +88,8 @@ atalla_status run_segment_reduce(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"segment_reduce", kFloatDtypes, run_segment_reduce}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable segment_kernels() { return kKernels; }
+extern constexpr KernelFamily segment_kernels = {{"segment_reduce", kFloatDtypes, run_segment_reduce}};
 
 }  // namespace atalla::sim::ATALLA_ISA

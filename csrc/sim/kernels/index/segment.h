@@ -3,10 +3,7 @@
 // Consecutive segments of the middle dimension of [outer, n, inner], given by their lengths or by offsets.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

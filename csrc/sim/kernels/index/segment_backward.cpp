@@ -4,7 +4,6 @@
 // none.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/index/segment.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -85,10 +84,10 @@ atalla_status run_segment_reduce_backward(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable segment_backward_kernels() { return kKernels; }
+extern constexpr KernelFamily segment_backward_kernels = {
+    {"segment_reduce_backward", kFloatDtypes, run_segment_reduce_backward},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

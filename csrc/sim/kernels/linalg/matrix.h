@@ -4,14 +4,10 @@
 // and stored to, and calls of LAPACK on them.
 #pragma once
 
-#include "kernel_parameters.h"
 #include "sim/host/lapack.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/linalg/scalar.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 constexpr uint64_t kLinalgDtypes = kWideFloatDtypes | kComplexDtypes;
@@ -314,4 +310,4 @@ inline atalla_status solve_by_factors(const Launch& l, Routine routine, char for
 }
 
 }  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
+}  // namespace atalla::sim::ATALLA_ISA

@@ -6,7 +6,7 @@
 
 #include "sim/kernels/linalg/matrix.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 constexpr double kPade3[14] = {120, 60, 12, 1};
@@ -118,4 +118,4 @@ bool exponentiate(const Mat<S>& a, const Mat<S>& out) {
 }
 
 }  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
+}  // namespace atalla::sim::ATALLA_ISA

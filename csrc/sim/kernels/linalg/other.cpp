@@ -3,10 +3,9 @@
 // linalg.ldl_factor, linalg.ldl_solve, linalg.matrix_exp.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/linalg/matrix_exp.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 // The lower triangle of out = L and D of in [n, n]; pivots [n], info. The upper triangle is not written.
@@ -61,17 +60,12 @@ atalla_status run_matrix_exp(const Launch& l) {
   });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily linalg_other_kernels = {
     {"linalg.ldl_factor", kLinalgDtypes, run_ldl_factor},
     {"linalg.ldl_solve", kLinalgDtypes, run_ldl_solve},
     {"linalg.matrix_exp", kLinalgDtypes, run_matrix_exp},
 };
-
-}  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
-
-namespace atalla::sim::ATALLA_ISA {
-
-[[gnu::cold]] KernelTable linalg_other_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,10 +3,9 @@
 // linalg.geqrf, linalg.householder_product, linalg.ormqr.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/linalg/matrix.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 // out = R and reflectors of in [m, n]; tau [min(m, n)].
@@ -69,17 +68,12 @@ atalla_status run_ormqr(const Launch& l) {
   });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily linalg_qr_kernels = {
     {"linalg.geqrf", kLinalgDtypes, run_geqrf},
     {"linalg.householder_product", kLinalgDtypes, run_householder_product},
     {"linalg.ormqr", kLinalgDtypes, run_ormqr},
 };
-
-}  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
-
-namespace atalla::sim::ATALLA_ISA {
-
-[[gnu::cold]] KernelTable linalg_qr_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "sim/kernels/base/convert_types.h"
+#include "sim/kernels/base/common.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 using Z = Complex<double>;
@@ -72,4 +72,4 @@ ATALLA_SCALAR S from_real(RealOf<S> re) {
 }
 
 }  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
+}  // namespace atalla::sim::ATALLA_ISA

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // linalg.lu_factor, linalg.lu_solve, linalg.permutation, linalg.cholesky, linalg.triangular_solve.
-#include "kernel_parameters.h"
 #include "sim/kernels/linalg/matrix.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 // a := L and U without an exchange of rows, which LAPACK does not have. Returns 0, or the number (from 1) of the first
@@ -136,19 +135,14 @@ atalla_status run_triangular_solve(const Launch& l) {
   });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily linalg_solve_kernels = {
     {"linalg.lu_factor", kLinalgDtypes, run_lu_factor},
     {"linalg.lu_solve", kLinalgDtypes, run_lu_solve},
     {"linalg.permutation", kLinalgDtypes, run_permutation},
     {"linalg.cholesky", kLinalgDtypes, run_cholesky},
     {"linalg.triangular_solve", kLinalgDtypes, run_triangular_solve},
 };
-
-}  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
-
-namespace atalla::sim::ATALLA_ISA {
-
-[[gnu::cold]] KernelTable linalg_solve_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

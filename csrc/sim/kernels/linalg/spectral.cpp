@@ -3,10 +3,9 @@
 // linalg.eigh, linalg.eig, linalg.svd, linalg.lstsq.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/linalg/matrix.h"
 
-namespace atalla::sim::ATALLA_ISA::linalg {
+namespace atalla::sim::ATALLA_ISA {
 namespace {
 
 // values [n] ascending, vectors [n, n] (optional), info, of the Hermitian in [n, n].
@@ -189,18 +188,13 @@ atalla_status run_lstsq(const Launch& l) {
   });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily linalg_spectral_kernels = {
     {"linalg.eigh", kLinalgDtypes, run_eigh},
     {"linalg.eig", kLinalgDtypes, run_eig},
     {"linalg.svd", kLinalgDtypes, run_svd},
     {"linalg.lstsq", kLinalgDtypes, run_lstsq},
 };
-
-}  // namespace
-}  // namespace atalla::sim::ATALLA_ISA::linalg
-
-namespace atalla::sim::ATALLA_ISA {
-
-[[gnu::cold]] KernelTable linalg_spectral_kernels() { return linalg::kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

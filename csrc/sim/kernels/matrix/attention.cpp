@@ -3,8 +3,6 @@
 // The kernel `attention`: softmax(scale * q k' + mask) v with an online softmax, so that the scores never exist as a
 // whole. docs/reference/kernels.md has the contract, docs/concepts/gemm.md the structure.
 #include "sim/kernels/matrix/attention_tile.h"
-//
-#include "kernel_parameters.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -97,10 +95,8 @@ void count(const atalla_launch_desc& desc, Work& work) {
   work.macs = bounded_product(pairs, counted_product({e})) + bounded_product(pairs, counted_product({ev}));
 }
 
-constexpr Kernel kKernels[] = {{"attention", kFloatDtypes, run, count}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable attention_kernels() { return kKernels; }
+extern constexpr KernelFamily attention_kernels = {{"attention", kFloatDtypes, run, count}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,10 +3,7 @@
 // cdist and pdist: distances of rows in the p-norm. cross: the vector product along a dimension of three.
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -179,14 +176,12 @@ atalla_status run_cross(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily distance_kernels = {
     {"cdist", kWideFloatDtypes, run_cdist},
     {"pdist", kWideFloatDtypes, run_pdist},
     {"cross", kAllDtypes & ~dtype_bit(ATALLA_BOOL), run_cross},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable distance_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -6,10 +6,7 @@
 // Instruction sets: up to avx2
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -103,13 +100,11 @@ atalla_status run_pdist_backward(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily distance_backward_kernels = {
     {"cdist_backward", kWideFloatDtypes, run_cdist_backward},
     {"pdist_backward", kWideFloatDtypes, run_pdist_backward},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable distance_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

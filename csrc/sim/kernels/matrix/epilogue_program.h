@@ -4,7 +4,6 @@
 // rows of other operands (bias, residual, ...), and writes rows of the outputs.
 #pragma once
 
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/matrix/gemm_pack.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 #include "sim/kernels/pointwise/vector_program.h"

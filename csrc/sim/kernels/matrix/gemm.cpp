@@ -4,7 +4,6 @@
 // docs/concepts/gemm.md the structure.
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_complex.h"
 #include "sim/kernels/matrix/gemm_operands.h"
 #include "sim/kernels/matrix/gemm_vector.h"
@@ -160,10 +159,8 @@ atalla_status run(const Launch& launch) {
   return with_product_type(dtype, [&]<class T>(T) { return run_as<T>(launch); });
 }
 
-constexpr Kernel kKernels[] = {{"gemm", kAllDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable gemm_kernels() { return kKernels; }
+extern constexpr KernelFamily gemm_kernels = {{"gemm", kAllDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

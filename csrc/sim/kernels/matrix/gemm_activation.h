@@ -16,7 +16,6 @@ __attribute__((__simd__("notinbranch"))) float tanhf(float) noexcept;
 __attribute__((__simd__("notinbranch"))) double tanh(double) noexcept;
 }
 
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {

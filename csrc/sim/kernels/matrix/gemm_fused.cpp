@@ -6,7 +6,6 @@
 // The sums are those of `gemm`: its code computes them, and each thread runs the program over the part it computed.
 #include "sim/kernels/matrix/epilogue_program.h"
 //
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_operands.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
 #include "sim/kernels/matrix/gemm_vector.h"
@@ -146,10 +145,8 @@ atalla_status run(const Launch& launch) {
   return FusedProduct<float>(launch).run();
 }
 
-constexpr Kernel kKernels[] = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable gemm_fused_kernels() { return kKernels; }
+extern constexpr KernelFamily gemm_fused_kernels = {{"gemm_fused", kFloats | 1u << ATALLA_I32, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

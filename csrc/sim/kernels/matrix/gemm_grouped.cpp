@@ -5,7 +5,6 @@
 // of it.
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
-#include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -139,10 +138,8 @@ void count(const atalla_launch_desc& desc, Work& work) {
   if (desc.n_operands == 4 && read_shape(desc, shape)) work.macs = counted_product({shape.m, shape.n, shape.k});
 }
 
-constexpr Kernel kKernels[] = {{"gemm_grouped", kFloatDtypes, run, count}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable gemm_grouped_kernels() { return kKernels; }
+extern constexpr KernelFamily gemm_grouped_kernels = {{"gemm_grouped", kFloatDtypes, run, count}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,7 +5,6 @@
 
 #include <initializer_list>
 
-#include "sim/kernels/base/types.h"
 #include "sim/kernels/matrix/gemm_pack.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -4,7 +4,6 @@
 // micro-kernel are such matrices: A panels are rows of consecutive k, B panels are rows of kPanel consecutive n.
 #pragma once
 
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {

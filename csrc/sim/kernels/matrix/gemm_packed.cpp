@@ -6,7 +6,6 @@
 // Sums are those of `gemm`, in its order: blocks of k, ascending, one accumulator. So the results are the same bits.
 #include "sim/kernels/matrix/epilogue_program.h"
 //
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_block.h"
 #include "sim/kernels/matrix/gemm_packed_micro.h"
 #include "sim/kernels/matrix/gemm_parallel.h"
@@ -228,10 +227,8 @@ atalla_status run(const Launch& launch) {
   return multiply_packed(g) ? ATALLA_OK : fail(launch, ATALLA_ERR_SYSTEM, "no memory for packing buffers");
 }
 
-constexpr Kernel kKernels[] = {{"gemm_packed", kDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable gemm_packed_kernels() { return kKernels; }
+extern constexpr KernelFamily gemm_packed_kernels = {{"gemm_packed", kDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,9 +4,6 @@
 // its panels are packed. docs/reference/kernels.md has the contract. DRAM holds and moves the stored bytes only.
 #include "sim/kernels/matrix/gemm_parallel.h"
 //
-
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/matrix/gemm_vector.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -150,10 +147,8 @@ void count(const atalla_launch_desc& desc, Work& work) {
   if (out.ndim == 2) work.macs = counted_product({out.sizes[0], out.sizes[1], inner_size(a)});
 }
 
-constexpr Kernel kKernels[] = {{"gemm_quantized", kDtypes, run, count}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable gemm_quantized_kernels() { return kKernels; }
+extern constexpr KernelFamily gemm_quantized_kernels = {{"gemm_quantized", kDtypes, run, count}};
 
 }  // namespace atalla::sim::ATALLA_ISA

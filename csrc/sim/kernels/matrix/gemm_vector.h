@@ -3,7 +3,7 @@
 // The blocks of vectors in which the matrix kernels compute: a tile of rows by a panel of columns, held in registers.
 #pragma once
 
-#include "sim/kernels/base/operand.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/vector.h"
 
 namespace atalla::sim::ATALLA_ISA {

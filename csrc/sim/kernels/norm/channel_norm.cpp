@@ -23,13 +23,11 @@ atalla_status run_apply(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily channel_norm_kernels = {
     {"channel_norm.statistics", kFloatDtypes, run_statistics},
     {"channel_norm.apply", kFloatDtypes, run_apply},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable channel_norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -8,11 +8,7 @@
 
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/scratch_array.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/norm/softmax_math.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -5,10 +5,7 @@
 // F64), sums as in softmax_math.h.
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/norm/softmax_math.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -158,10 +155,11 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"layer_norm", kFloatDtypes, run<true>}, {"rms_norm", kFloatDtypes, run<false>}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable norm_kernels() { return kKernels; }
+extern constexpr KernelFamily norm_kernels = {
+    {"layer_norm", kFloatDtypes, run<true>},
+    {"rms_norm", kFloatDtypes, run<false>},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

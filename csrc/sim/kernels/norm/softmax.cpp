@@ -5,7 +5,7 @@
 // is processed at once. A row with a NaN, with +inf, or of -inf alone gives NaN, as upstream.
 #include <cmath>
 
-#include "kernel_parameters.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/lines.h"
 #include "sim/kernels/norm/softmax_math.h"
 
@@ -178,13 +178,11 @@ atalla_status run_softmax(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily softmax_kernels = {
     {"softmax", kFloatDtypes, run_softmax<false>},
     {"log_softmax", kFloatDtypes, run_softmax<true>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable softmax_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

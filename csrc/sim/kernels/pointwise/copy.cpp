@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/loader.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -208,15 +207,13 @@ atalla_status run_arange(const Launch& launch) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily copy_kernels = {
     {"copy", kAllDtypes, run_copy},
     {"cat", kAllDtypes, run_cat},
     {"fill", kAllDtypes, run_fill},
     {"arange", kRealDtypes, run_arange},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable copy_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,8 +4,6 @@
 // the contract.
 #include <cstring>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/base/loader.h"
 #include "sim/kernels/pointwise/vector_program.h"
 
@@ -104,10 +102,8 @@ atalla_status run(const Launch& launch) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"fused", kFloatDtypes | kIntegerDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable fused_kernels() { return kKernels; }
+extern constexpr KernelFamily fused_kernels = {{"fused", kFloatDtypes | kIntegerDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,8 +3,7 @@
 // Index tensors that sizes and counts determine: the coordinates of a triangle, and an index for each repetition.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch_check.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -101,13 +100,11 @@ atalla_status run_repeat_interleave(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily generate_kernels = {
     {"triangle_indices", kAllDtypes, run_triangle_indices},
     {"repeat_interleave", kAllDtypes, run_repeat_interleave},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable generate_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

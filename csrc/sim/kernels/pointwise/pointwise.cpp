@@ -10,6 +10,8 @@
 
 namespace atalla::sim::ATALLA_ISA {
 
+#include "pointwise_loops.inc"
+
 __thread const char* element_fault = nullptr;
 
 namespace {
@@ -17,31 +19,6 @@ namespace {
 constexpr int kMaxInputs = ATALLA_MAX_OPERANDS - 1;
 constexpr size_t kMaxElementSize = 16;
 constexpr int64_t kBufferBytes = kBlockElements * static_cast<int64_t>(kMaxElementSize);
-
-PointwiseLoop find_loop(atalla_dtype loop_dtype, int index) {
-  switch (loop_dtype) {
-    case ATALLA_BOOL:
-      return kPointwiseLoopsBool[index];
-    case ATALLA_U8:
-      return kPointwiseLoopsU8[index];
-    case ATALLA_I8:
-      return kPointwiseLoopsI8[index];
-    case ATALLA_I16:
-      return kPointwiseLoopsI16[index];
-    case ATALLA_I32:
-      return kPointwiseLoopsI32[index];
-    case ATALLA_I64:
-      return kPointwiseLoopsI64[index];
-    case ATALLA_F32:
-      return kPointwiseLoopsF32[index];
-    case ATALLA_F64:
-      return kPointwiseLoopsF64[index];
-    case ATALLA_C64:
-      return kPointwiseLoopsC64[index];
-    default:
-      return kPointwiseLoopsC128[index];
-  }
-}
 
 // The sign bits of 16-bit floats, without a detour through float.
 template <Sign S>
@@ -207,7 +184,9 @@ atalla_status check(const Launch& launch, const PointwiseOp& op) {
 
 }  // namespace
 
-PointwiseLoop pointwise_loop(atalla_dtype compute, int index) { return find_loop(kDtypeTraits[compute].loop, index); }
+PointwiseLoop pointwise_loop(atalla_dtype compute, int index) {
+  return loop_over(kDtypeTraits[compute].loop, index);
+}
 
 atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
   const atalla_dtype loop_dtype = kDtypeTraits[compute].loop;
@@ -229,7 +208,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
   const bool floating = loop_dtype == ATALLA_F32 || loop_dtype == ATALLA_F64;
   const bool complex = loop_dtype == ATALLA_C64 || loop_dtype == ATALLA_C128;
   const bool exact = !floating || op.exact;
-  Job job{launch, find_loop(loop_dtype, index), exact, op.n_outputs, op.n_inputs, {}, {}};
+  Job job{launch, loop_over(loop_dtype, index), exact, op.n_outputs, op.n_inputs, {}, {}};
   for (int k = 0; k < desc.n_operands; ++k) {
     job.dtypes[k] = pointwise_dtype(desc.compute_dtype, declared_dtype(op, k));
   }
@@ -238,7 +217,7 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
     job.exact = true;
     job.dtypes[0] = job.dtypes[1] = compute;
   } else if (exact && has_bfloat16_operands(desc, op)) {
-    job.loop = kPointwiseLoopsBF16[index];
+    job.loop = loop_over(ATALLA_BF16, index);
     for (int k = 0; k < desc.n_operands; ++k) {
       if (declared_dtype(op, k) == kComputeDtype) job.dtypes[k] = ATALLA_BF16;
     }
@@ -300,14 +279,12 @@ atalla_status run_op(const Launch& launch) {
   return run_pointwise(launch, kOps[I], I);
 }
 
-template <int... I>
-struct Table {
-  static constexpr Kernel kernels[] = {{kOps[I].name, kOps[I].dtypes, run_op<I>}...};
-};
 template <class Indices>
-struct TableOf;
+struct Table;
 template <int... I>
-struct TableOf<std::integer_sequence<int, I...>> : Table<I...> {};
+struct Table<std::integer_sequence<int, I...>> {
+  static constexpr KernelFamily kernels = {{kOps[I].name, kOps[I].dtypes, run_op<I>}...};
+};
 
 }  // namespace
 
@@ -321,6 +298,6 @@ const PointwiseOp* find_pointwise(uint64_t hash, int* index) {
   return nullptr;
 }
 
-[[gnu::cold]] KernelTable pointwise_kernels() { return TableOf<std::make_integer_sequence<int, kNumOps>>::kernels; }
+extern constexpr KernelFamily pointwise_kernels = Table<std::make_integer_sequence<int, kNumOps>>::kernels;
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,7 @@
 // contiguous arrays; the engine brings operands of any dtype and layout into that form. docs/concepts/pointwise.md.
 #pragma once
 
-#include "sim/kernels/base/convert_types.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 
@@ -42,20 +42,5 @@ atalla_status run_pointwise(const Launch& launch, const PointwiseOp& op, int ind
 // What is wrong with an element, set by a loop: an integer division by zero, or a requirement of the formula that does
 // not hold. The engine turns it into a fault of the launch.
 extern __thread const char* element_fault;
-
-// The loops of each loop type, indexed as the generated list of ops; null where the op does not take the dtype. Those
-// of BF16 compute in F32 as well, but operands of the loop type stand in memory as BF16 and change in registers; only
-// ops that are `exact` have them.
-extern const PointwiseLoop* const kPointwiseLoopsBool;
-extern const PointwiseLoop* const kPointwiseLoopsU8;
-extern const PointwiseLoop* const kPointwiseLoopsI8;
-extern const PointwiseLoop* const kPointwiseLoopsI16;
-extern const PointwiseLoop* const kPointwiseLoopsI32;
-extern const PointwiseLoop* const kPointwiseLoopsI64;
-extern const PointwiseLoop* const kPointwiseLoopsF32;
-extern const PointwiseLoop* const kPointwiseLoopsBF16;
-extern const PointwiseLoop* const kPointwiseLoopsF64;
-extern const PointwiseLoop* const kPointwiseLoopsC64;
-extern const PointwiseLoop* const kPointwiseLoopsC128;
 
 }  // namespace atalla::sim::ATALLA_ISA

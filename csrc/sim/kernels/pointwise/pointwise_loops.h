@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of the generated loops. Included by the generated loops of each dtype class, which
-// pointwise_loops_*.cpp instantiate for their types.
+// The parts of the generated loops.
 #pragma once
 
-#include "kernel_parameters.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/complex_math.h"
 #include "sim/kernels/base/number_math.h"
 #include "sim/kernels/base/vec_math.h"

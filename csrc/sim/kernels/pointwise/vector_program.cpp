@@ -4,8 +4,6 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "sim/kernels/base/dispatch.h"
-
 namespace atalla::sim::ATALLA_ISA {
 namespace {
 

@@ -8,7 +8,6 @@
 // index.
 #pragma once
 
-#include "sim/kernels/base/convert.h"
 #include "sim/kernels/pointwise/pointwise.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -17,10 +17,7 @@ __attribute__((__simd__("notinbranch"))) double cos(double) noexcept;
 
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/random/random_philox.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -284,15 +281,13 @@ atalla_status run_bernoulli(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily random_kernels = {
     {"random.uniform", kFloatDtypes, run_uniform},
     {"random.normal", kFloatDtypes, run_normal},
     {"random.integer", kRealDtypes, run_integer},
     {"random.bernoulli", kRealDtypes, run_bernoulli},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable random_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -8,10 +8,7 @@
 // Instruction sets: up to avx2
 #include <cmath>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/random/random_philox.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -202,14 +199,12 @@ atalla_status run_gamma(const Launch& l) {
       [](double, double) { return true; });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily random_rejection_kernels = {
     {"random.poisson", kFloatDtypes, run_poisson},
     {"random.binomial", kFloatDtypes, run_binomial},
     {"random.gamma", kFloatDtypes, run_gamma},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable random_rejection_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -9,7 +9,7 @@
 // alone.
 #pragma once
 
-#include "sim/kernels/base/dispatch.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/loader.h"
 
 namespace atalla::sim::ATALLA_ISA {

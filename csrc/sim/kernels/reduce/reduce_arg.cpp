@@ -2,7 +2,6 @@
 //
 // argmax, argmin, max_dim, min_dim: the extreme element and its index. The first of equal elements wins; a NaN wins
 // over every number.
-#include "kernel_parameters.h"
 #include "sim/kernels/reduce/reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -101,15 +100,13 @@ atalla_status run_arg(const Launch& launch) {
   return reduce_ordered<Reduction>(launch);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_arg_kernels = {
     {"reduce.argmax", kRealDtypes, run_arg<ArgMax>},
     {"reduce.argmin", kRealDtypes, run_arg<ArgMin>},
     {"reduce.max_dim", kRealDtypes, run_arg<ArgMax>},
     {"reduce.min_dim", kRealDtypes, run_arg<ArgMin>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_arg_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -51,14 +51,12 @@ atalla_status run_reduce_xor(const Launch& launch) {
   return run_reduction<IntegerResult<XorOp<int64_t>>>(launch, ATALLA_I64);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_count_kernels = {
     {"reduce.nansum", kFloatDtypes, reduce_floats<NanSum>},
     {"reduce.count_nonzero", kAllDtypes, run_reduce_count_nonzero},
     {"reduce.xor", kRealDtypes, run_reduce_xor},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_count_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,8 +5,6 @@
 // the result has the bits of the two launches. docs/reference/kernels.md has the contract.
 #include <cstring>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch_check.h"
 #include "sim/kernels/pointwise/vector_program.h"
 #include "sim/kernels/reduce/reduce_passes.h"
 
@@ -190,10 +188,8 @@ atalla_status run(const Launch& launch) {
   });
 }
 
-constexpr Kernel kKernels[] = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable reduce_fused_kernels() { return kKernels; }
+extern constexpr KernelFamily reduce_fused_kernels = {{"reduce_fused", kFloatDtypes | kIntegerDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

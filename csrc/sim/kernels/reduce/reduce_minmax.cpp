@@ -12,13 +12,11 @@ using Amax = Plain<MaxOp<T>>;
 template <class T>
 using Amin = Plain<MinOp<T>>;
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_minmax_kernels = {
     {"reduce.amax", kRealDtypes, reduce_ordered<Amax>},
     {"reduce.amin", kRealDtypes, reduce_ordered<Amin>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_minmax_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

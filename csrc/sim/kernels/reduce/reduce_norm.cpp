@@ -42,14 +42,12 @@ using Norm1 = Plain<MagnitudeOp<T>>;
 template <class T>
 using NormInf = Plain<LargestMagnitudeOp<T>>;
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_norm_kernels = {
     {"reduce.norm1", kFloatDtypes, reduce_floats<Norm1>},
     {"reduce.norm_inf", kFloatDtypes, reduce_floats<NormInf>},
     {"reduce.norm2", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Norm2, false>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_norm_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "kernel_parameters.h"
 #include "sim/kernels/reduce/reduce.h"
 
 namespace atalla::sim::ATALLA_ISA {

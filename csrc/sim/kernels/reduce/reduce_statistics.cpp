@@ -2,7 +2,6 @@
 //
 // Two-pass reductions: var, std, var_mean (the mean, then squared distances from it) and logsumexp (the largest, then
 // exponentials relative to it).
-#include "kernel_parameters.h"
 #include "sim/kernels/reduce/reduce_passes.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -68,15 +67,13 @@ using Std = Variance<T, Statistic::kStd>;
 template <class T>
 using VarMean = Variance<T, Statistic::kVarMean>;
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_statistics_kernels = {
     {"reduce.logsumexp", kFloatDtypes, reduce_floats<LogSumExp>},
     {"reduce.var", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Var, false>},
     {"reduce.std", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Std, false>},
     {"reduce.var_mean", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<VarMean, false>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_statistics_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

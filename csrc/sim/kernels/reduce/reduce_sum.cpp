@@ -25,16 +25,14 @@ atalla_status run_reduce_prod(const Launch& launch) {
   return launch.desc.compute_dtype == ATALLA_BOOL ? run_reduce_all(launch) : reduce_in_sum_type<Prod>(launch);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily reduce_sum_kernels = {
     {"reduce.sum", kAllDtypes, run_reduce_sum},
     {"reduce.prod", kAllDtypes, run_reduce_prod},
     {"reduce.mean", kFloatDtypes | kComplexDtypes, reduce_in_sum_type<Mean, false>},
     {"reduce.any", kAllDtypes, run_reduce_any},
     {"reduce.all", kAllDtypes, run_reduce_all},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable reduce_sum_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernel_parameters.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/base/lines.h"
 #include "sim/kernels/base/vector.h"
 #include "sim/kernels/reduce/reduce_operations.h"
@@ -208,14 +208,12 @@ atalla_status run_logcumsumexp(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily scan_kernels = {
     {"cumsum", kAllDtypes, run_cumsum},
     {"cumprod", kAllDtypes, run_cumprod},
     {"logcumsumexp", kFloatDtypes | kComplexDtypes, run_logcumsumexp},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable scan_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

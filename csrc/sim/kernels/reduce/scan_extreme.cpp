@@ -3,7 +3,6 @@
 // cummax, cummin: the extreme element so far and its position; the last of equal ones, and a NaN from the first on.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/sort/sort_keys.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -106,13 +105,11 @@ atalla_status run_extreme(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily scan_extreme_kernels = {
     {"cummax", kSortableDtypes, run_extreme<true>},
     {"cummin", kSortableDtypes, run_extreme<false>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable scan_extreme_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,12 +3,7 @@
 // Where the elements of a deformed window lie in an image: four neighbours and their weights.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/scratch_array.h"
-#include "sim/kernels/base/types.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -119,11 +119,11 @@ atalla_status run_offsets(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"deform_columns_backward", kFloatDtypes, run_image},
-                               {"deform_offset_backward", kFloatDtypes, run_offsets}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable deform_backward_kernels() { return kKernels; }
+extern constexpr KernelFamily deform_backward_kernels = {
+    {"deform_columns_backward", kFloatDtypes, run_image},
+    {"deform_offset_backward", kFloatDtypes, run_offsets},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

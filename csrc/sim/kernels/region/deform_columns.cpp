@@ -84,10 +84,8 @@ atalla_status run_columns(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"deform_columns", kFloatDtypes, run_columns}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable deform_columns_kernels() { return kKernels; }
+extern constexpr KernelFamily deform_columns_kernels = {{"deform_columns", kFloatDtypes, run_columns}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,9 +4,6 @@
 // of boxes at a time.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
-#include "sim/kernels/base/scratch_array.h"
-#include "sim/kernels/base/types.h"
 #include "sim/kernels/index/index.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -95,10 +92,8 @@ atalla_status run_nms(const Launch& l) {
   return with_float_types(boxes.dtype, [&]<class T, class S>(T, S) { return suppress<T, S>(l, p, index); });
 }
 
-constexpr Kernel kKernels[] = {{"nms", kFloatDtypes, run_nms}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable nms_kernels() { return kKernels; }
+extern constexpr KernelFamily nms_kernels = {{"nms", kFloatDtypes, run_nms}};
 
 }  // namespace atalla::sim::ATALLA_ISA

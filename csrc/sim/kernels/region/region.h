@@ -3,12 +3,7 @@
 // Regions of images, [k, 5] with the image, x1, y1, x2 and y2, and how their bins lie on the elements of an image.
 #pragma once
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
-#include "sim/kernels/base/scratch_array.h"
-#include "sim/kernels/base/types.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

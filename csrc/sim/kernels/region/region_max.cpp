@@ -106,10 +106,11 @@ atalla_status run_backward(const Launch& l) {
                       [&](const auto& regions) { return scatter(l, regions); });
 }
 
-constexpr Kernel kKernels[] = {{"roi_pool", kFloatDtypes, run_pool}, {"roi_pool_backward", kFloatDtypes, run_backward}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable region_max_kernels() { return kKernels; }
+extern constexpr KernelFamily region_max_kernels = {
+    {"roi_pool", kFloatDtypes, run_pool},
+    {"roi_pool_backward", kFloatDtypes, run_backward},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

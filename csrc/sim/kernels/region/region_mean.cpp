@@ -83,12 +83,12 @@ atalla_status run_mean(const Launch& l) {
                       });
 }
 
-constexpr Kernel kKernels[] = {{"roi_align", kFloatDtypes, run_mean<RegionKind::kAlign>},
-                               {"ps_roi_align", kFloatDtypes, run_mean<RegionKind::kSensitiveAlign>},
-                               {"ps_roi_pool", kFloatDtypes, run_mean<RegionKind::kSensitivePool>}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable region_mean_kernels() { return kKernels; }
+extern constexpr KernelFamily region_mean_kernels = {
+    {"roi_align", kFloatDtypes, run_mean<RegionKind::kAlign>},
+    {"ps_roi_align", kFloatDtypes, run_mean<RegionKind::kSensitiveAlign>},
+    {"ps_roi_pool", kFloatDtypes, run_mean<RegionKind::kSensitivePool>},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

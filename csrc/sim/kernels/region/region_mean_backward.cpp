@@ -67,12 +67,12 @@ atalla_status run_backward(const Launch& l) {
       [&]<class T, class S>(const Regions<T, S>& regions) { return RegionMeanBackward<T, S>{l, rule, regions}.run(); });
 }
 
-constexpr Kernel kKernels[] = {{"roi_align_backward", kFloatDtypes, run_backward<RegionKind::kAlign>},
-                               {"ps_roi_align_backward", kFloatDtypes, run_backward<RegionKind::kSensitiveAlign>},
-                               {"ps_roi_pool_backward", kFloatDtypes, run_backward<RegionKind::kSensitivePool>}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable region_mean_backward_kernels() { return kKernels; }
+extern constexpr KernelFamily region_mean_backward_kernels = {
+    {"roi_align_backward", kFloatDtypes, run_backward<RegionKind::kAlign>},
+    {"ps_roi_align_backward", kFloatDtypes, run_backward<RegionKind::kSensitiveAlign>},
+    {"ps_roi_pool_backward", kFloatDtypes, run_backward<RegionKind::kSensitivePool>},
+};
 
 }  // namespace atalla::sim::ATALLA_ISA

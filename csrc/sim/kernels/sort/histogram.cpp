@@ -6,10 +6,7 @@
 // Instruction sets: up to avx2
 #include <cstring>
 
-#include "kernel_parameters.h"
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -150,10 +147,8 @@ atalla_status run_histogram(const Launch& l) {
   return done ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no host memory for the counts");
 }
 
-constexpr Kernel kKernels[] = {{"histogram", kFloatDtypes, run_histogram}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable histogram_kernels() { return kKernels; }
+extern constexpr KernelFamily histogram_kernels = {{"histogram", kFloatDtypes, run_histogram}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -3,7 +3,6 @@
 // searchsorted: where values would be inserted in sorted rows. isin: whether elements are among a list.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 #include "sim/kernels/sort/sort_engine.h"
 
@@ -162,13 +161,11 @@ atalla_status run_isin(const Launch& l) {
   return done ? ATALLA_OK : fail(l, ATALLA_ERR_SYSTEM, "no host memory for the list");
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily search_kernels = {
     {"searchsorted", kSortableDtypes, run_searchsorted},
     {"isin", kSortableDtypes, run_isin},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable search_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -9,7 +9,6 @@
 // Instruction sets: up to avx2
 #include <algorithm>
 
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 #include "sim/kernels/sort/sort_keys.h"
 
@@ -239,15 +238,13 @@ atalla_status run_mode(const Launch& l) {
   return run_selection(l, p.dim, 1, [&]<class S>(S) { return Mode{kHasNaN<S>, kLastKey<S>, p.stable}; });
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily select_k_kernels = {
     {"topk", kSortableDtypes, run_topk},
     {"kthvalue", kSortableDtypes, run_kthvalue},
     {"median", kSortableDtypes, run_median},
     {"mode", kSortableDtypes, run_mode},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable select_k_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -6,7 +6,6 @@
 // Instruction sets: up to avx2
 #include <algorithm>
 
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 #include "sim/kernels/sort/sort_engine.h"
 
@@ -122,13 +121,11 @@ atalla_status run_sort_rows(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily sort_kernels = {
     {"sort", kSortableDtypes, run_sort},
     {"sort_rows", kSortableDtypes, run_sort_rows},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable sort_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

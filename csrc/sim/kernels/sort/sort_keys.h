@@ -6,9 +6,7 @@
 // 64-bit word, so that comparing words orders equal keys by position.
 #pragma once
 
-#include "sim/kernels/base/dispatch.h"
-#include "sim/kernels/base/dispatch_check.h"
-#include "sim/kernels/base/dispatch_dims.h"
+#include "sim/kernels/base/common.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {

@@ -4,7 +4,6 @@
 // their total, by which the caller sizes the results; unique.write fills them.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/matrix/gemm_scratch.h"
 #include "sim/kernels/sort/sort_keys.h"
 
@@ -165,13 +164,11 @@ atalla_status run_write(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily unique_kernels = {
     {"unique.count", kSortableDtypes, run_count},
     {"unique.write", kSortableDtypes, run_write},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable unique_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -2,7 +2,6 @@
 //
 // decode() checks each step of a tile program once: dtypes and sizes of its values. Each function here returns the part
 // that is wrong, or null. (A step in a combination works on fewer elements than its values have.)
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/pointwise/vector_program.h"
 #include "sim/kernels/tile/tile_program.h"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/tile/tile_program.h"
 
 namespace atalla::sim::ATALLA_ISA {

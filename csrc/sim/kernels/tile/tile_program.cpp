@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "kernel_parameters.h"
 #include "sim/abi/error.h"
-#include "sim/kernels/base/operand.h"
 
 namespace atalla::sim::ATALLA_ISA {
 namespace {
@@ -81,10 +79,8 @@ void count(const atalla_launch_desc& desc, Work& work) {
   work.vector_ops = 1;
 }
 
-constexpr Kernel kKernels[] = {{"tile_program", 1u << ATALLA_F32, run, count}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable tile_kernels() { return kKernels; }
+extern constexpr KernelFamily tile_kernels = {{"tile_program", 1u << ATALLA_F32, run, count}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -5,8 +5,6 @@
 // index, size and dtype, so that a run can only fault at an address.
 #pragma once
 
-#include "sim/kernels/base/convert.h"
-#include "sim/kernels/base/scratch_array.h"
 #include "sim/kernels/pointwise/pointwise.h"
 #include "tile_steps.h"
 

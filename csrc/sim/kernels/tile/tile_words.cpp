@@ -3,7 +3,6 @@
 // Each word of a step is checked against csrc/sim/tile_steps.yaml, which describes the words of its operation.
 #include <iterator>
 
-#include "sim/kernels/base/dispatch.h"
 #include "sim/kernels/tile/tile_program.h"
 
 namespace atalla::sim::ATALLA_ISA {

@@ -57,10 +57,8 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss", kWideFloatDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable ctc_kernels() { return kKernels; }
+extern constexpr KernelFamily ctc_kernels = {{"ctc_loss", kWideFloatDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

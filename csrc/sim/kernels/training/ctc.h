@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {

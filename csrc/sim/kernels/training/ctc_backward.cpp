@@ -80,10 +80,8 @@ atalla_status run(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? run_typed<double>(shape) : run_typed<float>(shape);
 }
 
-constexpr Kernel kKernels[] = {{"ctc_loss_backward", kWideFloatDtypes, run}};
-
 }  // namespace
 
-[[gnu::cold]] KernelTable ctc_backward_kernels() { return kKernels; }
+extern constexpr KernelFamily ctc_backward_kernels = {{"ctc_loss_backward", kWideFloatDtypes, run}};
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,6 @@
 //
 // Instruction sets: up to avx2
 
-#include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -117,13 +116,11 @@ atalla_status run_multilabel(const Launch& l) {
   return l.desc.compute_dtype == ATALLA_F64 ? multilabel<double>(l) : multilabel<float>(l);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily margin_loss_kernels = {
     {"multi_margin_loss", kWideFloatDtypes, run_multi_margin},
     {"multilabel_margin_loss", kWideFloatDtypes, run_multilabel},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable margin_loss_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

@@ -4,7 +4,6 @@
 //
 // Instruction sets: up to avx2
 
-#include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -100,13 +99,11 @@ atalla_status run(const Launch& l) {
   return ATALLA_OK;
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily margin_loss_backward_kernels = {
     {"multi_margin_loss_backward", kWideFloatDtypes, run<false>},
     {"multilabel_margin_loss_backward", kWideFloatDtypes, run<true>},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable margin_loss_backward_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

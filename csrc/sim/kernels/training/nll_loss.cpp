@@ -4,7 +4,6 @@
 // taken in double over fixed parts, and combined in order.
 //
 // Instruction sets: up to avx2
-#include "kernel_parameters.h"
 #include "sim/kernels/norm/channel_norm.h"
 
 namespace atalla::sim::ATALLA_ISA {
@@ -141,13 +140,11 @@ atalla_status run_backward(const Launch& l) {
                                             : backward<float>(l, samples, reduction);
 }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily nll_loss_kernels = {
     {"nll_loss", kFloatDtypes, run_forward},
     {"nll_loss_backward", kFloatDtypes, run_backward},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable nll_loss_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

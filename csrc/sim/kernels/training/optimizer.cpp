@@ -28,14 +28,12 @@ atalla_status run_adam(const Launch& l) { return run_rule<Adam>(l, 4, true); }
 atalla_status run_sgd(const Launch& l) { return run_rule<Sgd>(l, 2, false); }
 atalla_status run_adagrad(const Launch& l) { return run_rule<Adagrad>(l, 3, true); }
 
-constexpr Kernel kKernels[] = {
+}  // namespace
+
+extern constexpr KernelFamily optimizer_kernels = {
     {"optimizer.adam", kFloatDtypes, run_adam},
     {"optimizer.sgd", kFloatDtypes, run_sgd},
     {"optimizer.adagrad", kFloatDtypes, run_adagrad},
 };
-
-}  // namespace
-
-[[gnu::cold]] KernelTable optimizer_kernels() { return kKernels; }
 
 }  // namespace atalla::sim::ATALLA_ISA

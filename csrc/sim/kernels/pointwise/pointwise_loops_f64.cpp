@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-#include "pointwise_loops_floating.inc"
-
-namespace atalla::sim::ATALLA_ISA {
-
-const PointwiseLoop* const kPointwiseLoopsF64 = kLoops<double>;
-
-}  // namespace atalla::sim::ATALLA_ISA
