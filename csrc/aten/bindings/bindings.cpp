@@ -3,8 +3,6 @@
 // torch_atalla._C: what the Python package needs of the lower floors. Thin: names and docstrings live in Python.
 #include "aten/bindings/bindings.h"
 
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 
 #include <optional>
@@ -12,15 +10,11 @@
 #include <vector>
 
 #include "aten/device/allocator.h"
-#include "aten/device/error.h"
 #include "aten/device/generator.h"
 #include "aten/device/hooks.h"
 #include "aten/device/sync_debug.h"
 #include "aten/dispatch/fallback.h"
 #include "aten/profiler/profiler.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 

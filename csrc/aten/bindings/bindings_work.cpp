@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <pybind11/stl.h>
-
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "aten/bindings/bindings.h"
-#include "aten/device/error.h"
-#include "runtime/device/runtime.h"
 #include "runtime/graph/recording.h"
 #include "runtime/stream/observer.h"
 #include "sim/abi/atalla_link.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 

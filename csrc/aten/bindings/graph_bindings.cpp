@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <pybind11/stl.h>
-
 #include "aten/bindings/bindings.h"
 #include "aten/launch/graph.h"
 #include "aten/launch/launch_recorder.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 namespace {

@@ -12,9 +12,6 @@
 #include "aten/device/empty.h"
 #include "aten/device/generator.h"
 #include "runtime/c_api/atalla_program.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 namespace {

@@ -3,15 +3,10 @@
 // The caching allocators of device and host for torch.atalla.memory.
 #include <ATen/core/CachingHostAllocator.h>
 #include <pybind11/functional.h>
-#include <pybind11/stl.h>
 
 #include "aten/bindings/bindings.h"
 #include "aten/device/allocator.h"
-#include "aten/device/error.h"
 #include "aten/device/host_allocator.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 

@@ -6,12 +6,8 @@
 #include <unordered_map>
 
 #include "aten/bindings/bindings.h"
-#include "aten/device/error.h"
 #include "aten/device/sharing.h"
 #include "runtime/device/fork.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 

@@ -8,12 +8,8 @@
 #include <string>
 
 #include "aten/bindings/bindings.h"
-#include "aten/device/error.h"
 #include "aten/device/streams.h"
 #include "runtime/device/fork.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace atalla::aten {
 

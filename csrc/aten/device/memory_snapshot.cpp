@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory snapshots and history, in the form that torch.cuda._memory_viz and pytorch.org/memory_viz read.
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
 #include <unordered_map>
 
 #include "aten/bindings/bindings.h"
 #include "aten/device/allocator.h"
-#include "aten/device/error.h"
-#include "runtime/device/runtime.h"
-
-namespace py = pybind11;
 
 namespace torch {
 // Exported; declared in a header which needs a JSON library that the wheel does not have.

@@ -5,8 +5,6 @@
 
 #include "aten/distributed/backend.h"
 
-namespace py = pybind11;
-
 namespace atalla::aten {
 
 namespace {
