@@ -55,6 +55,7 @@ def generate(out: Path, extension: Path, support: Path, root: Path) -> None:
     write(root / "torch_atalla/_generated/kernels.json", kernels_json.generate(contracts.kernels, formulas))
     write(root / "torch_atalla/_generated/kernel_enums.json", kernels_json.dumped(contracts.enums))
     pointwise.emit(formulas, OPS, out)
+    write(out / "kernel_handles.h", kernels_cpp.handles(contracts.kernels, pointwise.handles(formulas)))
     write_folder(out / "sim", pointwise.loop_sources())
     write(out / "kernel_families.inc", families.generate(root / "csrc/sim/kernels"))
     layout_functions = layouts.generate(layouts.load(root / layouts.TABLE))

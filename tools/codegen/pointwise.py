@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools.codegen.files import write
+from tools.codegen.kernels_cpp import handle
 from tools.codegen.model import CLASSES, CODES, Pointwise
 
 STORED = {
@@ -126,6 +127,11 @@ def ops_inc(kernels: list[Pointwise]) -> str:
         f"inline constexpr int kNumOps = {len(kernels)};\n"
         f"inline constexpr PointwiseOp kOps[] = {{\n{body}\n}};\n"
     )
+
+
+def handles(kernels: list[Pointwise]) -> list[str]:
+    named = [(f"pointwise.{p.name}", f"{mask(p.dtypes):#x}, {len(p.inputs)}") for p in kernels]
+    return [f'inline const PointwiseKernel {handle(name)}{{"{name}", {limits}}};' for name, limits in named]
 
 
 class Source:

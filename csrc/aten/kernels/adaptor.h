@@ -14,6 +14,7 @@
 
 #include "aten/device/empty.h"
 #include "aten/launch/launch.h"
+#include "kernel_handles.h"
 #include "kernel_parameters.h"
 
 namespace atalla::aten {

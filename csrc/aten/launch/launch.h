@@ -105,7 +105,8 @@ class KernelSet {
 };
 
 struct PointwiseKernel {
-  PointwiseKernel(const char* name, uint32_t dtypes, int inputs) : kernel(name), dtypes(dtypes), inputs(inputs) {}
+  constexpr PointwiseKernel(const char* name, uint32_t dtypes, int inputs)
+      : kernel(name), dtypes(dtypes), inputs(inputs) {}
   // True if the op and the device library's kernel compute in this dtype.
   bool takes(c10::ScalarType compute) const;
   Kernel kernel;

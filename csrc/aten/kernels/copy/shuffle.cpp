@@ -10,12 +10,6 @@
 
 namespace atalla::aten {
 
-namespace {
-
-const Kernel kFlip("flip"), kRoll("roll");
-
-}  // namespace
-
 Tensor flip(const Tensor& self, IntArrayRef dims) {
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   Tensor out = at::empty_like(self, MemoryFormat::Preserve);
@@ -114,12 +108,6 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
   launch(kCopy, self.scalar_type(), {out}, {part});
   return out;
 }
-
-namespace {
-
-const Kernel kCat("cat");
-
-}  // namespace
 
 // One launch for as many inputs as a launch takes. An input of another dtype is a launch of its own: a copy, which
 // converts. On a device library without the kernel `cat`, every input is. Upstream's legacy: an empty 1-d tensor takes

@@ -13,8 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kC2c("fft.c2c"), kR2c("fft.r2c"), kC2r("fft.c2r");
-
 DimVector sorted_dims(const Tensor& self, IntArrayRef dims, bool exclude_last) {
   DimVector sorted(dims.begin(), dims.end());
   std::sort(sorted.begin(), sorted.end() - (exclude_last ? 1 : 0),
@@ -58,7 +56,7 @@ void launch_fft(const Kernel& kernel, const Tensor& in, const Tensor& out, const
   launch(kernel, c10::toComplexType(in.scalar_type()), {out}, {in}, parameters);
 }
 void launch_c2c(const Tensor& in, const Tensor& out, int64_t dim, bool forward, double scale) {
-  launch_fft(kC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});
+  launch_fft(kFftC2c, in, out, FftC2cParameters{.dim = dim, .forward = forward, .factor = scale});
 }
 
 DimVector wrapped(const Tensor& self, IntArrayRef dims) {
@@ -87,7 +85,7 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   DimVector sizes(self.sizes());
   if (onesided) sizes[dims.back()] = sizes[dims.back()] / 2 + 1;
   Tensor out = make_result(self, sizes, dims, c10::toComplexType(self.scalar_type()));
-  launch_fft(kR2c, self, out, FftR2cParameters{.dim = dims.back(), .factor = dims.size() == 1 ? scale : 1});
+  launch_fft(kFftR2c, self, out, FftR2cParameters{.dim = dims.back(), .factor = dims.size() == 1 ? scale : 1});
   for (size_t i = dims.size() - 1; i-- > 0;) launch_c2c(out, out, dims[i], true, i == 0 ? scale : 1);
   return out;
 }
@@ -104,7 +102,7 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   const Tensor input =
       dims.size() > 1 ? fft_c2c(self, IntArrayRef(dims).slice(0, dims.size() - 1), normalization, false) : self;
   Tensor out = make_result(input, sizes, last, c10::toRealValueType(self.scalar_type()));
-  launch_fft(kC2r, input, out, FftC2rParameters{.dim = dims.back(), .factor = factor(normalization, sizes, last)});
+  launch_fft(kFftC2r, input, out, FftC2rParameters{.dim = dims.back(), .factor = factor(normalization, sizes, last)});
   return out;
 }
 

@@ -13,8 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kScatter("scatter");
-
 // 0-d tensors count as vectors of one element.
 DimVector sizes_of(const Tensor& t) { return t.dim() == 0 ? DimVector{1} : DimVector(t.sizes()); }
 DimVector strides_of(const Tensor& t) { return t.dim() == 0 ? DimVector{1} : DimVector(t.strides()); }

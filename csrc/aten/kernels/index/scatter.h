@@ -7,8 +7,6 @@
 
 namespace atalla::aten {
 
-inline const Kernel kIndex("index"), kIndexPut("index_put");
-
 // The sizes and strides that an indexing kernel gets. PyTorch puts indexed dimensions that are not adjacent first in
 // the result, or in the values to write, so this view has them first too.
 struct Indexed {

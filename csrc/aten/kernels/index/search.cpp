@@ -70,8 +70,6 @@ void scalar_isin(const Kernel& kernel, const Scalar& element, const Tensor& test
 
 namespace {
 
-const Kernel kSortKeys("sort"), kSortRows("sort_rows"), kCountUnique("unique.count"), kWrite("unique.write");
-
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 // Distinct elements or rows of a non-empty x [n] or [n, k], in `order` (undefined: in their own order). An inverse or
@@ -79,14 +77,14 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 Three distinct(const Tensor& x, const Tensor& order, bool return_inverse, bool return_counts) {
   const int64_t n = x.size(0);
   Tensor ranks = empty_like_dtype(x, {n}, at::kLong), total = empty_like_dtype(x, {1}, at::kLong);
-  launch(kCountUnique, x.scalar_type(), {ranks, total}, {x, order});
+  launch(kUniqueCount, x.scalar_type(), {ranks, total}, {x, order});
   DimVector sizes(x.sizes());
   sizes[0] = total.item<int64_t>();
   Tensor values = empty_like_dtype(x, sizes, x.scalar_type());
   Tensor inverse = empty_like_dtype(x, {return_inverse ? n : 0}, at::kLong);
   Tensor counts = empty_like_dtype(x, {return_counts ? sizes[0] : 0}, at::kLong);
   const Tensor none;
-  launch(kWrite, x.scalar_type(), {values, return_inverse ? inverse : none, return_counts ? counts : none},
+  launch(kUniqueWrite, x.scalar_type(), {values, return_inverse ? inverse : none, return_counts ? counts : none},
          {x, ranks, order});
   return {values, inverse, counts};
 }
@@ -106,7 +104,7 @@ Three unique_elements(const Tensor& self, bool sort, bool return_inverse, bool r
   Tensor order;
   if (sort) {
     order = empty_like_dtype(x, x.sizes(), at::kLong);
-    launch(kSortKeys, x.scalar_type(), {Tensor(), order}, {x}, SortParameters{.dim = 0});
+    launch(kSort, x.scalar_type(), {Tensor(), order}, {x}, SortParameters{.dim = 0});
   }
   auto [values, inverse, counts] = distinct(x, order, return_inverse, return_counts);
   if (return_inverse) inverse = inverse.view(self.sizes());

@@ -12,16 +12,13 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kCount("compact.count"), kNonzero("compact.nonzero"), kSelect("compact.select"),
-    kMaskedScatter("masked_scatter");
-
 constexpr int64_t kBlock = 4096;  // of csrc/sim/kernels/index/compact.h
 
 // Where the output of each block of the mask begins, and behind them the number of true elements.
 Tensor count_blocks(const Tensor& mask) {
   const int64_t blocks = (mask.numel() + kBlock - 1) / kBlock;
   Tensor starts = empty_like_dtype(mask, {blocks + 1}, at::kLong);
-  launch(kCount, mask.scalar_type(), {starts}, {mask});
+  launch(kCompactCount, mask.scalar_type(), {starts}, {mask});
   return starts;
 }
 
@@ -35,7 +32,7 @@ int64_t total(const Tensor& starts) {
 }
 
 void write_nonzero(const Tensor& self, const Tensor& starts, const Tensor& out) {
-  launch(kNonzero, self.scalar_type(), {out}, {self, starts});
+  launch(kCompactNonzero, self.scalar_type(), {out}, {self, starts});
 }
 
 void check_nonzero_out(const Tensor& out, const char* name) {
@@ -87,7 +84,7 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   }
   at::native::resize_output(out, {n});
   if (n == 0) return out;
-  launch(kSelect, self.scalar_type(), {out}, {*wide_self, *wide_mask, starts});
+  launch(kCompactSelect, self.scalar_type(), {out}, {*wide_self, *wide_mask, starts});
   return out;
 }
 

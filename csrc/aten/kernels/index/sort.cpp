@@ -12,8 +12,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kSort("sort");
-
 // An output of `length` elements along the dim of `self`.
 struct Rows {
   Rows(const Tensor& t, const Tensor& self, int64_t dim, int64_t length) : tensor(t), sizes(self.sizes()) {

@@ -11,15 +11,12 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kLuFactor("linalg.lu_factor"), kLuSolve("linalg.lu_solve"), kPermutation("linalg.permutation"),
-    kCholesky("linalg.cholesky"), kTriangularSolve("linalg.triangular_solve");
-
 void cholesky_in_place(const Tensor& a, const Tensor& info, bool upper) {
-  launch(kCholesky, a.scalar_type(), {a, info}, {a}, LinalgCholeskyParameters{.upper = upper});
+  launch(kLinalgCholesky, a.scalar_type(), {a, info}, {a}, LinalgCholeskyParameters{.upper = upper});
 }
 
 void lu_factor_in_place(const Tensor& a, const Tensor& pivots, const Tensor& info, bool pivoting) {
-  launch(kLuFactor, a.scalar_type(), {a, pivots, info}, {a}, LinalgLuFactorParameters{.pivot = pivoting});
+  launch(kLinalgLuFactor, a.scalar_type(), {a, pivots, info}, {a}, LinalgLuFactorParameters{.pivot = pivoting});
 }
 
 // Upstream leaves the batches of the factors to be broadcast here.
@@ -27,7 +24,7 @@ void lu_solve_in_place(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   DimVector matrices(b.sizes().slice(0, b.dim() - 2)), rows = matrices;
   matrices.append({lu.size(-2), lu.size(-1)});
   rows.push_back(pivots.size(-1));
-  launch(kLuSolve, b.scalar_type(), {b}, {lu.expand(matrices), pivots.expand(rows), b},
+  launch(kLinalgLuSolve, b.scalar_type(), {b}, {lu.expand(matrices), pivots.expand(rows), b},
          LinalgLuSolveParameters{.op = matrix_op(op)});
 }
 
@@ -54,7 +51,7 @@ Tensor& cholesky_inverse_in_place(Tensor& result, Tensor& infos, bool upper) {
 void launch_triangular_solve(const Tensor& x, const Tensor& info, const Tensor& t, const Tensor& b, bool left,
                              bool upper, MatrixOp op, bool unit) {
   if (x.numel() == 0 && !info.defined()) return;
-  launch(kTriangularSolve, x.scalar_type(), {x, info}, {t, b},
+  launch(kLinalgTriangularSolve, x.scalar_type(), {x, info}, {t, b},
          LinalgTriangularSolveParameters{.upper = upper, .unit = unit, .right = !left, .op = op});
 }
 
@@ -78,26 +75,22 @@ void lu_unpack(const Tensor& LU, const Tensor& pivots, bool unpack_data, bool un
     if (!lower_last) at::triu_out(upper, LU, 0);
   }
   at::assert_no_internal_overlap(P);
-  if (unpack_pivots && P.numel() > 0) launch(kPermutation, P.scalar_type(), {P}, {pivots});
+  if (unpack_pivots && P.numel() > 0) launch(kLinalgPermutation, P.scalar_type(), {P}, {pivots});
 }
 
 namespace {
 
-const Kernel kGeqrf("linalg.geqrf"), kHouseholderProduct("linalg.householder_product"), kOrmqr("linalg.ormqr");
-
-void geqrf_in_place(const Tensor& a, const Tensor& tau) { launch(kGeqrf, a.scalar_type(), {a, tau}, {a}); }
+void geqrf_in_place(const Tensor& a, const Tensor& tau) { launch(kLinalgGeqrf, a.scalar_type(), {a, tau}, {a}); }
 
 Tensor& orgqr_in_place(Tensor& q, const Tensor& tau) {
-  launch(kHouseholderProduct, q.scalar_type(), {q}, {q, tau});
+  launch(kLinalgHouseholderProduct, q.scalar_type(), {q}, {q, tau});
   return q;
 }
 
 void ormqr_in_place(const Tensor& reflectors, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
-  launch(kOrmqr, other.scalar_type(), {other}, {reflectors, tau, other},
+  launch(kLinalgOrmqr, other.scalar_type(), {other}, {reflectors, tau, other},
          LinalgOrmqrParameters{.left = left, .adjoint = transpose});
 }
-
-const Kernel kLstsq("linalg.lstsq");
 
 LstsqDriver parse_driver(std::optional<c10::string_view> name) {
   if (!name.has_value()) return LstsqDriver::kGelsy;
@@ -167,7 +160,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   DimVector values_batch = batch;
   values_batch.push_back(std::min(m, n));
   if (info.numel() > 0) {
-    launch(kLstsq, dtype,
+    launch(kLinalgLstsq, dtype,
            {x, driver == LstsqDriver::kGels ? Tensor() : rank.expand(batch),
             wants_values ? values.expand(values_batch) : Tensor(), info},
            {a, x}, LinalgLstsqParameters{.driver = driver, .tolerance = tolerance});

@@ -8,29 +8,26 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kEigh("linalg.eigh"), kSvd("linalg.svd"), kEig("linalg.eig"), kLdlFactor("linalg.ldl_factor"),
-    kLdlSolve("linalg.ldl_solve"), kMatrixExp("linalg.matrix_exp");
-
 // `vectors` holds the matrix, and then the eigenvectors.
 void eigh_in_place(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper, bool compute_vectors) {
-  launch(kEigh, vectors.scalar_type(), {values, compute_vectors ? vectors : Tensor(), info}, {vectors},
+  launch(kLinalgEigh, vectors.scalar_type(), {values, compute_vectors ? vectors : Tensor(), info}, {vectors},
          LinalgEighParameters{.upper = upper});
 }
 
 void svd_into(const Tensor& a, bool full_matrices, bool compute_uv, const std::optional<std::string_view>& driver,
               const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
-  launch(kSvd, a.scalar_type(), {s, compute_uv ? u : Tensor(), compute_uv ? vh : Tensor(), info}, {a});
+  launch(kLinalgSvd, a.scalar_type(), {s, compute_uv ? u : Tensor(), compute_uv ? vh : Tensor(), info}, {a});
 }
 
 void ldl_factor_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& info, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_factor: the chip factors the lower triangle");
-  launch(kLdlFactor, ld.scalar_type(), {ld, pivots, info}, {ld},
+  launch(kLinalgLdlFactor, ld.scalar_type(), {ld, pivots, info}, {ld},
          LinalgLdlFactorParameters{.hermitian = hermitian && ld.is_complex()});
 }
 
 void ldl_solve_in_place(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool upper, bool hermitian) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "linalg.ldl_solve: the chip factors the lower triangle");
-  launch(kLdlSolve, b.scalar_type(), {b}, {ld, pivots, b},
+  launch(kLinalgLdlSolve, b.scalar_type(), {b}, {ld, pivots, b},
          LinalgLdlSolveParameters{.hermitian = hermitian && ld.is_complex()});
 }
 
@@ -45,7 +42,7 @@ void check_eig_input(const Tensor& self, const char* name) {
 void launch_eig(const Tensor& self, const Tensor& values, const Tensor& vectors, const char* name) {
   Tensor info = empty_info(self);
   if (values.numel() == 0) return;
-  launch(kEig, self.scalar_type(), {values, vectors, info}, {self});
+  launch(kLinalgEig, self.scalar_type(), {values, vectors, info}, {self});
   at::_linalg_check_errors(info, name, self.dim() == 2);
 }
 
@@ -107,7 +104,7 @@ Tensor linalg_matrix_exp(const Tensor& self) {
   if (c10::isReducedFloatingType(self.scalar_type()))
     return aten::linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
   Tensor out = empty_like_dtype(self, self.sizes(), self.scalar_type());
-  launch(kMatrixExp, self.scalar_type(), {out}, {self});
+  launch(kLinalgMatrixExp, self.scalar_type(), {out}, {self});
   return out;
 }
 

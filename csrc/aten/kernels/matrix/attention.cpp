@@ -21,8 +21,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kAttention("attention");
-
 constexpr uint32_t kFloating = 1u << static_cast<int>(at::kHalf) | 1u << static_cast<int>(at::kBFloat16) |
                                1u << static_cast<int>(at::kFloat) | 1u << static_cast<int>(at::kDouble);
 

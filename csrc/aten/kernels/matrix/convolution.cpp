@@ -16,8 +16,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kConvolution("convolution");
-
 // The outputs of a transposed convolution along one dimension that have the same remainder of (position + padding) by
 // the stride: they see the same taps, and are a convolution of stride 1 with these taps, last one first.
 struct Phase {

@@ -8,9 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kCdist("cdist"), kPdist("pdist"), kCross("cross"), kCdistBackward("cdist_backward"),
-    kPdistBackward("pdist_backward");
-
 // The common batch of rows x1 and x2, without their last two dimensions.
 DimVector common_batch(const Tensor& x1, const Tensor& x2) {
   const IntArrayRef s1 = x1.sizes(), s2 = x2.sizes();

@@ -10,8 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kGemm("gemm"), kGrouped("gemm_grouped");
-
 // A tensor seen as [batch, rows, columns].
 struct Matrix {
   const Tensor& tensor;
@@ -167,7 +165,7 @@ Tensor grouped_mm(const Tensor& self, const Tensor& mat2, const std::optional<Te
   if (self.dim() == 2 && mat2.dim() == 2) {
     TORCH_CHECK(self.size(1) == mat2.size(0), "contraction dimension of mat_a and mat_b must match");
   }
-  launch(kGrouped, dtype, {out}, {self, mat2, *offs});
+  launch(kGemmGrouped, dtype, {out}, {self, mat2, *offs});
   return out;
 }
 

@@ -9,8 +9,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kIm2col("im2col"), kCol2im("col2im");
-
 void check_two(const char* name, IntArrayRef values) {
   TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ", values.size());
 }

@@ -12,7 +12,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kIntegerGemm("gemm"), kQuantized("gemm_quantized");
 constexpr const char* kLinear = "quantized_linear";
 
 void check_integers(const Tensor& self, const Tensor& mat2) {
@@ -33,7 +32,7 @@ void check_activations(const char* op, const Tensor& self, int64_t k) {
 Tensor quantized_product(const Tensor& self, const Tensor& weight, const Tensor& scales, const Tensor& zeros,
                          WeightEncoding encoding) {
   const Tensor out = empty_like_dtype(self, {self.size(0), scales.size(1)}, self.scalar_type());
-  launch(kQuantized, self.scalar_type(), {out}, {self, weight, scales, zeros},
+  launch(kGemmQuantized, self.scalar_type(), {out}, {self, weight, scales, zeros},
          GemmQuantizedParameters{.encoding = encoding});
   return out;
 }
@@ -49,7 +48,7 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
     return std::array<std::array<int64_t, 3>, 2>{{{1, t.size(0), t.size(1)}, {0, t.stride(0), t.stride(1)}}};
   };
   const auto o = matrix(out), a = matrix(self), b = matrix(mat2);
-  launch(kIntegerGemm, at::kInt, {{out, o[0], o[1]}}, {{self, a[0], a[1]}, {mat2, b[0], b[1]}},
+  launch(kGemm, at::kInt, {{out, o[0], o[1]}}, {{self, a[0], a[1]}, {mat2, b[0], b[1]}},
          GemmParameters{.alpha = ScalarParam(int64_t{1}).value});
   return out;
 }

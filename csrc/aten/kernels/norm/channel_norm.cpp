@@ -14,8 +14,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kStatistics("channel_norm.statistics"), kApply("channel_norm.apply");
-
 struct Parameters {
   Tensor weight, bias, running_mean, running_var;
 };
@@ -42,7 +40,7 @@ ScalarType wide_dtype(const Tensor& t) { return t.scalar_type() == at::kDouble ?
 void launch_statistics(const Tensor& x, const Parameters& p, double momentum, double eps, const Tensor& mean,
                        const Tensor& rstd) {
   const View v = view_of(x);
-  launch(kStatistics, wide_dtype(x), {mean, rstd, p.running_mean, p.running_var}, {{x, v.sizes, v.strides}},
+  launch(kChannelNormStatistics, wide_dtype(x), {mean, rstd, p.running_mean, p.running_var}, {{x, v.sizes, v.strides}},
          ChannelNormStatisticsParameters{.eps = eps, .momentum = momentum, .zero_variance = true});
 }
 
@@ -52,7 +50,7 @@ void launch_apply(const Tensor& x, const Parameters& p, const Tensor& mean, cons
   const View v = view_of(x);
   const std::array<int64_t, 4> sizes{v.sizes[0], 1, v.sizes[1], v.sizes[2]};
   const std::array<int64_t, 4> strides{v.strides[0], 0, v.strides[1], v.strides[2]};
-  LaunchBuilder builder(kApply, wide_dtype(x), {{out, sizes, strides}}, {{x, sizes, strides}});
+  LaunchBuilder builder(kChannelNormApply, wide_dtype(x), {{out, sizes, strides}}, {{x, sizes, strides}});
   for (const Tensor& t : {mean, rstd, p.weight, p.bias})
     builder.input({t, {sizes[0], 1, sizes[2]}, {0, 0, t.defined() ? t.stride(0) : 0}});
   builder.parameters(ChannelNormApplyParameters{.from_variance = is_variance, .eps = eps}).launch(x.device());
@@ -113,7 +111,7 @@ void launch_group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Tensor wide_rstd = rstd.scalar_type() == wide ? rstd : empty_like_dtype(x, rstd.sizes(), wide);
   const Tensor rows = x.contiguous();
   const std::array<int64_t, 1> flat{n * groups}, unit{1};
-  launch(kStatistics, wide, {{wide_mean, flat, unit}, {wide_rstd, flat, unit}, Tensor(), Tensor()},
+  launch(kChannelNormStatistics, wide, {{wide_mean, flat, unit}, {wide_rstd, flat, unit}, Tensor(), Tensor()},
          {{rows, {1, n * groups, channels * image}, {0, channels * image, 1}}},
          ChannelNormStatisticsParameters{.eps = eps});
 
@@ -123,7 +121,7 @@ void launch_group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                                              ? std::array<int64_t, 4>{c * image, channels * image, image, 1}
                                              : std::array<int64_t, 4>{c * image, channels, 1, c};
   const std::array<int64_t, 3> groupwise{n, groups, channels};
-  launch(kApply, wide, {{out, sizes, strides}},
+  launch(kChannelNormApply, wide, {{out, sizes, strides}},
          {{x, sizes, strides},
           {wide_mean, groupwise, {groups, 1, 0}},
           {wide_rstd, groupwise, {groups, 1, 0}},

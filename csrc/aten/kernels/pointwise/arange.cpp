@@ -13,8 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kArange("arange");
-
 // `count` elements of out's memory from element `first` on, `stride` apart (it may be negative).
 void launch_arange(const Tensor& out, int64_t first, int64_t count, int64_t stride, const Scalar& start,
                    const Scalar& step) {

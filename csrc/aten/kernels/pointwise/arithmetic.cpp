@@ -18,14 +18,8 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kMaximum{"pointwise.maximum", kRealDtypes, 2};
-const PointwiseKernel kMinimum{"pointwise.minimum", kRealDtypes, 2};
-const PointwiseKernel kAddRelu{"pointwise.add_relu", kRealDtypes, 2};
-const PointwiseKernel kNanToNum{"pointwise.nan_to_num", kFloatingDtypes, 1};
-const PointwiseKernel kFrexp{"pointwise.frexp", kFloatingDtypes, 1};
-
 void add_relu(TensorIterator& iterator, const Scalar& alpha, const Scalar& least, const Scalar& largest) {
-  run_pointwise(iterator, kAddRelu, alpha, least, largest);
+  run_pointwise(iterator, kPointwiseAddRelu, alpha, least, largest);
 }
 
 void nan_to_num(TensorIteratorBase& iterator, std::optional<double> nan, std::optional<double> posinf,
@@ -39,10 +33,10 @@ void nan_to_num(TensorIteratorBase& iterator, std::optional<double> nan, std::op
   const double limit = AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "nan_to_num", [] {
     return static_cast<double>(std::numeric_limits<scalar_t>::max());
   });
-  run_pointwise(iterator, kNanToNum, nan.value_or(0), posinf.value_or(limit), neginf.value_or(-limit));
+  run_pointwise(iterator, kPointwiseNanToNum, nan.value_or(0), posinf.value_or(limit), neginf.value_or(-limit));
 }
 
-void frexp(TensorIteratorBase& iterator) { run_pointwise(iterator, kFrexp); }
+void frexp(TensorIteratorBase& iterator) { run_pointwise(iterator, kPointwiseFrexp); }
 
 }  // namespace
 
@@ -65,7 +59,8 @@ void clamp_tensor(const PointwiseKernel& kernel, TensorIteratorBase& iterator, O
                   OptionalTensorRef max) {
   TORCH_CHECK_NOT_IMPLEMENTED(!min.has_value() || !max.has_value() || iterator.common_dtype() != at::kBool,
                               "\"clamp\" not implemented for 'Bool'");
-  run_pointwise(iterator, min.has_value() && max.has_value() ? kernel : min.has_value() ? kMaximum : kMinimum);
+  const PointwiseKernel& one_sided = min.has_value() ? kPointwiseMaximum : kPointwiseMinimum;
+  run_pointwise(iterator, min.has_value() && max.has_value() ? kernel : one_sided);
 }
 
 namespace {

@@ -11,9 +11,6 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kByTensor{"pointwise.fake_quantize_per_tensor_affine_cachemask", kFloatingDtypes, 1};
-const PointwiseKernel kByChannel{"pointwise.fake_quantize_per_channel_affine_cachemask", kFloatingDtypes, 4};
-
 void check_range(int64_t quant_min, int64_t quant_max) {
   TORCH_CHECK(quant_min <= quant_max, "`quant_min` should be less than or equal to `quant_max`, got ", quant_min,
               " and ", quant_max);
@@ -30,7 +27,7 @@ std::tuple<Tensor, Tensor> quantize(const Tensor& self, const Tensor& scale, con
   auto iterator = mixed_iterator({out, mask}, self, scale, zero_point, enabled);
   // Zero points that are integers are added to the rounded quotient; others are rounded with it.
   const bool whole = !at::isFloatingType(zero_point.scalar_type());
-  run_pointwise(iterator, kByChannel, quant_min, quant_max, whole);
+  run_pointwise(iterator, kPointwiseFakeQuantizePerChannelAffineCachemask, quant_min, quant_max, whole);
   return {out, mask};
 }
 
@@ -43,11 +40,12 @@ std::tuple<Tensor, Tensor> fake_quantize_per_tensor(const Tensor& self, double s
               "`zero_point` must be between `quant_min` and `quant_max`.");
   auto [out, mask] = results(self);
   auto iterator = mixed_iterator({out, mask}, self);
+  const PointwiseKernel& kernel = kPointwiseFakeQuantizePerTensorAffineCachemask;
   // In the precision of `self`, which for halves is float32.
   const float rounded = static_cast<float>(scale);
   if (self.scalar_type() == at::kDouble)
-    run_pointwise(iterator, kByTensor, scale, 1 / scale, zero_point, quant_min, quant_max);
-  else run_pointwise(iterator, kByTensor, double{rounded}, double{1.0f / rounded}, zero_point, quant_min, quant_max);
+    run_pointwise(iterator, kernel, scale, 1 / scale, zero_point, quant_min, quant_max);
+  else run_pointwise(iterator, kernel, double{rounded}, double{1.0f / rounded}, zero_point, quant_min, quant_max);
   return {out, mask};
 }
 
@@ -82,10 +80,6 @@ std::tuple<Tensor, Tensor> fake_quantize_per_channel(const Tensor& self, const T
 
 namespace {
 
-constexpr uint32_t kFloat32 = 1u << 6;
-const PointwiseKernel kGradient{"pointwise.fake_quantize_learnable_gradient", kFloat32, 4};
-const PointwiseKernel kZeroPoint{"pointwise.fake_quantize_zero_point_gradient", kFloat32, 4};
-
 // The operands of upstream's iterator: gradients of the input, the scale and the zero point; input, gradient.
 void learned_gradients(const TensorIterator& upstream, const Tensor& scale, const Tensor& zero_point, int64_t quant_min,
                        int64_t quant_max, double grad_factor) {
@@ -93,8 +87,8 @@ void learned_gradients(const TensorIterator& upstream, const Tensor& scale, cons
     auto iterator = mixed_iterator(outputs, upstream.tensor(3), upstream.tensor(4), scale, zero_point);
     run_pointwise(iterator, kernel, quant_min, quant_max, grad_factor);
   };
-  launch_gradient({upstream.tensor(0), upstream.tensor(1)}, kGradient);
-  launch_gradient({upstream.tensor(2)}, kZeroPoint);
+  launch_gradient({upstream.tensor(0), upstream.tensor(1)}, kPointwiseFakeQuantizeLearnableGradient);
+  launch_gradient({upstream.tensor(2)}, kPointwiseFakeQuantizeZeroPointGradient);
 }
 
 void by_tensor(TensorIterator& upstream, float scale, float, int64_t zero_point, int64_t quant_min, int64_t quant_max,

@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kFill("fill");
-
 Tensor& fill_scalar(Tensor& self, const Scalar& given) {
   const ScalarType dtype = self.scalar_type();
   // As on the CPU, a single narrow float saturates, and several raise.

@@ -7,9 +7,6 @@
 
 namespace atalla::aten {
 
-inline constexpr uint32_t kFloatingDtypes = 0x80e0;  // float16, float32, float64, bfloat16
-inline constexpr uint32_t kRealDtypes = 0x88ff;
-
 template <class... Scalars>
 void run_pointwise(TensorIteratorBase& iterator, const PointwiseKernel& kernel, const Scalars&... scalars) {
   TORCH_CHECK_NOT_IMPLEMENTED(launch_pointwise(iterator, kernel, scalars...), kernel.kernel.name(),

@@ -13,9 +13,6 @@ namespace atalla::aten {
 
 namespace {
 
-const PointwiseKernel kWhere{"pointwise.where", kChipDtypes, 3};
-const PointwiseKernel kMaskedFill{"pointwise.masked_fill", kChipDtypes, 3};
-
 void check_condition(const Tensor& condition) {
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
@@ -41,7 +38,7 @@ Tensor launch_where(const Tensor& condition, const Tensor& self, const Tensor& o
                       .add_const_input(self)
                       .add_const_input(other)
                       .build();
-  if (iterator.numel() > 0) launch_operands(iterator, kWhere.kernel, dtype);
+  if (iterator.numel() > 0) launch_operands(iterator, kPointwiseWhere.kernel, dtype);
   return iterator.output();
 }
 
@@ -56,7 +53,7 @@ Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
     if (one || are_dense(condition, {&other})) {
       const int64_t n = condition.numel();
       Tensor out = empty(condition.sizes(), same, condition.device().index());
-      LaunchBuilder(kWhere.kernel, same)
+      LaunchBuilder(kPointwiseWhere.kernel, same)
           .output_elements(out.mutable_data_ptr(), same, n)
           .elements(condition.const_data_ptr(), at::kBool, n)
           .elements(self.const_data_ptr(), same, n)
@@ -103,7 +100,7 @@ Tensor& masked_fill_tensor(Tensor& self, const Tensor& mask, const Tensor& value
                       .add_const_input(value)
                       .build();
   if (iterator.numel() == 0) return self;
-  launch_operands(iterator, kMaskedFill.kernel, self.scalar_type());
+  launch_operands(iterator, kPointwiseMaskedFill.kernel, self.scalar_type());
   return self;
 }
 
@@ -112,7 +109,7 @@ Tensor& masked_fill_scalar(Tensor& self, const Tensor& mask, const Scalar& value
   const bool is_dense = are_dense(self, {&mask}) && mask.scalar_type() == at::kBool && !self.is_alias_of(mask);
   if (!is_dense || value.isComplex()) return masked_fill_tensor(self, mask, at::scalar_to_tensor(value));
   check_scalar(value, dtype);
-  LaunchBuilder(kMaskedFill.kernel, dtype)
+  LaunchBuilder(kPointwiseMaskedFill.kernel, dtype)
       .output_elements(self.mutable_data_ptr(), dtype, self.numel())
       .elements(self.const_data_ptr(), dtype, self.numel())
       .elements(mask.const_data_ptr(), at::kBool, self.numel())

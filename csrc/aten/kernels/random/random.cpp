@@ -16,9 +16,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kUniform("random.uniform"), kNormal("random.normal"), kInteger("random.integer"),
-    kBernoulli("random.bernoulli");
-
 LaunchBuilder begin(const Kernel& kernel, const Tensor& out) {
   LaunchBuilder builder(kernel, out.scalar_type());
   builder.output(out);
@@ -45,11 +42,11 @@ void draw(const Kernel& kernel, const Parameters& parameters, const Tensor& out,
 }
 
 void uniform(TensorIteratorBase& iterator, double from, double to, std::optional<Generator> generator) {
-  draw(kUniform, RandomUniformParameters{.low = from, .high = to}, iterator.tensor(0), generator);
+  draw(kRandomUniform, RandomUniformParameters{.low = from, .high = to}, iterator.tensor(0), generator);
 }
 
 void normal(const at::TensorBase& out, double mean, double std, std::optional<Generator> generator) {
-  draw(kNormal, RandomNormalParameters{.mean = mean, .deviation = std}, Tensor(out), generator);
+  draw(kRandomNormal, RandomNormalParameters{.mean = mean, .deviation = std}, Tensor(out), generator);
 }
 
 // For a deviation whose elements upstream's op would check, and a program cannot: the same launches.
@@ -65,7 +62,7 @@ void draw_integers(const Tensor& out, int64_t low, int64_t high, const std::opti
     out.copy_(values);
     return;
   }
-  draw(kInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
+  draw(kRandomInteger, RandomIntegerParameters{.low = low, .high = high}, out, generator);
 }
 
 // Every value that the dtype holds without a gap: [0, max] of an integer type, [0, 2^digits] of a floating one.
@@ -94,7 +91,7 @@ void random_full_64_bits_range(TensorIteratorBase& iterator, std::optional<Gener
 
 void bernoulli_scalar(const at::TensorBase& out, double p, std::optional<Generator> generator) {
   in_order(Tensor(out), [&](const Tensor& run) {
-    launch_random(begin(kBernoulli, run).immediate(p, at::kDouble), RandomBernoulliParameters{}, run, generator);
+    launch_random(begin(kRandomBernoulli, run).immediate(p, at::kDouble), RandomBernoulliParameters{}, run, generator);
   });
 }
 
@@ -104,7 +101,7 @@ void bernoulli_tensor(const at::TensorBase& out, const at::TensorBase& p, std::o
   const Tensor probability = Tensor(p).to(out.device()).expand(out.sizes());
   in_order(Tensor(out), [&](const Tensor& run) {
     const Tensor given = run.dim() == out.dim() ? probability : probability.reshape(-1);
-    launch_random(begin(kBernoulli, run).input(given), RandomBernoulliParameters{}, run, generator);
+    launch_random(begin(kRandomBernoulli, run).input(given), RandomBernoulliParameters{}, run, generator);
   });
 }
 

@@ -19,8 +19,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kGamma("random.gamma");
-
 // Uniform in (0, 1], in double.
 Tensor positive_uniform(const Tensor& self, std::optional<Generator> generator) {
   Tensor u = empty_like_dtype(self, self.sizes(), at::kDouble);
@@ -94,13 +92,13 @@ Tensor binomial(const Kernel& kernel, const Tensor& count, const Tensor& prob, s
 }
 
 Tensor standard_gamma(const Tensor& self, std::optional<Generator> generator) {
-  return draw(kGamma, self, {self}, generator).clamp_min_(smallest_normal(self.scalar_type()));
+  return draw(kRandomGamma, self, {self}, generator).clamp_min_(smallest_normal(self.scalar_type()));
 }
 
 // Gamma variables divided by their sum, kept off the ends of (0, 1).
 Tensor sample_dirichlet(const Tensor& self, std::optional<Generator> generator) {
   const Tensor wide = self.to(at::kDouble);
-  Tensor x = draw(kGamma, wide, {wide}, generator).clamp_min_(smallest_normal(at::kDouble));
+  Tensor x = draw(kRandomGamma, wide, {wide}, generator).clamp_min_(smallest_normal(at::kDouble));
   x.div_(at::sum(x, -1, true));
   const bool is_double = self.scalar_type() == at::kDouble;
   return x.clamp_(smallest_normal(self.scalar_type()), is_double ? 1 - 0x1p-53 : 1 - 0x1p-24).to(self.scalar_type());

@@ -12,8 +12,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kHistogram("histogram"), kSegmentReduce("segment_reduce"), kSegmentBackward("segment_reduce_backward");
-
 void launch_histogram(const Tensor& self, const std::optional<Tensor>& weight, bool density, Tensor& hist,
                       TensorList edges, BinSearch way) {
   const int64_t dims = self.size(-1);
@@ -108,7 +106,7 @@ Tensor segment_gradients(const Tensor& grad, const Tensor& output, const Tensor&
   const int64_t axis = numbers.dim() - 1;
   Tensor out = empty_like_dtype(data, data.sizes(), data.scalar_type());
   if (output.size(axis) == 0) return out.zero_();
-  launch(kSegmentBackward, data.scalar_type(), {along(out, axis)},
+  launch(kSegmentReduceBackward, data.scalar_type(), {along(out, axis)},
          {along(grad, axis), along(output, axis), along(data, axis), along(numbers, axis).squeeze(2)},
          segment_parameters(reduction, kOffsets, initial));
   return out;

@@ -7,8 +7,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kSum("reduce.sum"), kAmax("reduce.amax"), kAmin("reduce.amin");
-
 DimMask optional_dim(const Tensor& self, std::optional<int64_t> dim) {
   return dim.has_value() ? reduced_dims(self, *dim) : all_dims();
 }
@@ -97,7 +95,7 @@ void mean(const Kernel& kernel, const Tensor& self, OptionalIntArrayRef dim, con
   const DimMask mask = reduced_dims(self, dim);
   if (!at::isComplexType(result)) return launch_reduce(kernel, result, out, self, mask);
   // As upstream: the division of complex numbers, in which an infinite part makes the other one NaN.
-  launch_reduce(kSum, result, out, self, mask);
+  launch_reduce(kReduceSum, result, out, self, mask);
   int64_t count = 1;
   for (int64_t d = 0; d < self.dim(); ++d)
     if (mask[d]) count *= self.size(d);
@@ -115,8 +113,8 @@ Tensor prod(const Kernel& kernel, const Tensor& self, std::optional<ScalarType> 
 }
 
 void aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Tensor& min, const Tensor& max) {
-  reduce_optional_dim(kAmin, self, dim, min);
-  reduce_optional_dim(kAmax, self, dim, max);
+  reduce_optional_dim(kReduceAmin, self, dim, min);
+  reduce_optional_dim(kReduceAmax, self, dim, max);
 }
 
 // Of all elements.
@@ -190,8 +188,6 @@ void scan_extremes(const Kernel& kernel, const Tensor& self, Tensor& values, Ten
 
 namespace {
 
-const Kernel kNansum("reduce.nansum"), kXor("reduce.xor");
-
 // The result is uint64, which the chip writes as int64; the list of native ops names dtypes of the chip only, so this
 // one is registered here.
 Tensor& hash_tensor_out(const Tensor& self, IntArrayRef dim, bool keepdim, int64_t mode, Tensor& out) {
@@ -207,7 +203,7 @@ Tensor& hash_tensor_out(const Tensor& self, IntArrayRef dim, bool keepdim, int64
   }
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
-  launch_reduce(kXor, self.scalar_type(), out.view(at::kLong), self, mask);
+  launch_reduce(kReduceXor, self.scalar_type(), out.view(at::kLong), self, mask);
   return out;
 }
 
@@ -232,7 +228,7 @@ Tensor& nansum_out(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, st
                               out.scalar_type(), "'");
   const DimMask mask = reduced_dims(self, dim);
   at::native::resize_output(out, at::native::shape_from_dim_mask(self, mask, keepdim));
-  launch_reduce(kNansum, out.scalar_type(), out, self, mask);
+  launch_reduce(kReduceNansum, out.scalar_type(), out, self, mask);
   return out;
 }
 

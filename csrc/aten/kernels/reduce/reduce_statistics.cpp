@@ -11,8 +11,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kStd("reduce.std");
-
 double correction_of(const std::optional<Scalar>& correction) {
   return correction.has_value() ? correction->toDouble() : 1.0;
 }
@@ -72,16 +70,10 @@ std::tuple<Tensor&, Tensor&> std_mean_out(const Kernel& kernel, const Tensor& se
                                           Tensor& mean) {
   var_mean_out(kernel, "std_mean", self, dim, correction, keepdim, deviation, mean);
   // A half-precision variance is not rounded before the root: the deviation is a reduction of its own.
-  launch_reduce(kStd, compute_dtype(self, deviation), deviation, self, reduced_dims(self, dim),
+  launch_reduce(kReduceStd, compute_dtype(self, deviation), deviation, self, reduced_dims(self, dim),
                 correction_of(correction));
   return {deviation, mean};
 }
-
-namespace {
-
-const Kernel kNorm1("reduce.norm1"), kNorm2("reduce.norm2"), kNormInf("reduce.norm_inf");
-
-}  // namespace
 
 void vector_norm(const Tensor& self, const Scalar& ord, OptionalIntArrayRef dim, bool keepdim,
                  std::optional<ScalarType> dtype, const Tensor& out) {
@@ -93,9 +85,9 @@ void vector_norm(const Tensor& self, const Scalar& ord, OptionalIntArrayRef dim,
   const bool real = !converted.is_complex();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (self.numel() > 0 && (p == 2 || (real && (p == 1 || p == kInfinity)))) {
-    return launch_reduce(p == 2   ? kNorm2
-                         : p == 1 ? kNorm1
-                                  : kNormInf,
+    return launch_reduce(p == 2   ? kReduceNorm2
+                         : p == 1 ? kReduceNorm1
+                                  : kReduceNormInf,
                          real ? out.scalar_type() : converted.scalar_type(), out, converted,
                          reduced_dims(converted, dim));
   }

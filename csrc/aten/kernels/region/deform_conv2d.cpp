@@ -10,9 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kColumns("deform_columns"), kColumnsBackward("deform_columns_backward"),
-    kOffsetBackward("deform_offset_backward");
-
 using HeightWidth = std::array<int64_t, 2>;
 
 struct Geometry {
@@ -49,7 +46,7 @@ struct Deformed {
   }
   Tensor columns() const {
     const Tensor result = new_columns();
-    launch(kColumns, input.scalar_type(), {result}, {input, offsets(offset), masks(mask)}, parameters());
+    launch(kDeformColumns, input.scalar_type(), {result}, {input, offsets(offset), masks(mask)}, parameters());
     return result;
   }
   // Of group i: [n, in_group, places] of columns, [n, out_group, places] of results, [out_group, in_group] of weights.
@@ -175,8 +172,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> deform_conv2d_backward(
       at::sum_out(sum, products, {0});
     }
     const Tensor offsets = d.offsets(d.offset), masks = d.masks(d.mask);
-    launch(kColumnsBackward, dtype, {grad_input}, {grad_columns, offsets, masks}, d.parameters());
-    launch(kOffsetBackward, dtype, {d.offsets(grad_offset), d.masks(grad_mask)},
+    launch(kDeformColumnsBackward, dtype, {grad_input}, {grad_columns, offsets, masks}, d.parameters());
+    launch(kDeformOffsetBackward, dtype, {d.offsets(grad_offset), d.masks(grad_mask)},
            {grad_columns, d.input, offsets, masks}, d.parameters());
   }
   const ScalarType out = input.scalar_type();

@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kNms("nms");
-
 void check(const Tensor& dets, const Tensor& scores) {
   check_devices("nms", dets, scores);
   TORCH_CHECK(dets.dim() == 2, "boxes should be a 2d tensor, got ", dets.dim(), "D");

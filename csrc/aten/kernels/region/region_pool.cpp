@@ -8,10 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kAlign("roi_align"), kAlignBackward("roi_align_backward"), kSensitiveAlign("ps_roi_align"),
-    kSensitiveAlignBackward("ps_roi_align_backward"), kSensitivePool("ps_roi_pool"),
-    kSensitivePoolBackward("ps_roi_pool_backward"), kMaxPool("roi_pool"), kMaxPoolBackward("roi_pool_backward");
-
 void check(const char* op, const Tensor& input, const Tensor& rois, const char* input_name, const char* same_type) {
   check_devices(op, input, rois);
   TORCH_CHECK(input.dim() == 4, op, ": expected ", input_name, " of 4 dimensions, got ", input.dim());
@@ -36,9 +32,9 @@ Tensor new_bins(const Tensor& input, const Tensor& rois, int64_t channels, int64
 
 // The input's gradient. Without bins it is 0.
 template <class... Parameters>
-Tensor gradient(const char* op, const Kernel& kernel, const Tensor& grad, const Tensor& rois, const char* same_type,
-                IntArrayRef sizes, std::initializer_list<Operand> inputs, const Parameters&... parameters) {
-  check(op, grad, rois, "grad", same_type);
+Tensor gradient(const Kernel& kernel, const Tensor& grad, const Tensor& rois, const char* same_type, IntArrayRef sizes,
+                std::initializer_list<Operand> inputs, const Parameters&... parameters) {
+  check(kernel.name(), grad, rois, "grad", same_type);
   const Tensor grad_input = empty_like_dtype(grad, sizes, grad.scalar_type());
   if (grad.numel() == 0) return grad_input.zero_();
   launch(kernel, grad.scalar_type(), {grad_input}, inputs, parameters...);
@@ -50,7 +46,7 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double spatial_scale, 
   check("roi_align", input, rois, "input", kAlignTypes);
   check_bins("roi_align", pooled_height, pooled_width);
   const Tensor out = new_bins(input, rois, input.size(1), pooled_height, pooled_width, input.scalar_type());
-  launch(kAlign, input.scalar_type(), {out}, {input, rois},
+  launch(kRoiAlign, input.scalar_type(), {out}, {input, rois},
          RoiAlignParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
   return out;
 }
@@ -59,18 +55,16 @@ Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, double spatial
                           int64_t /*pooled_width*/, int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                           int64_t sampling_ratio, bool aligned) {
   return gradient(
-      "roi_align_backward", kAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width},
-      {grad, rois},
+      kRoiAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width}, {grad, rois},
       RoiAlignBackwardParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio, .aligned = aligned});
 }
 
 // Sensitive to positions: each bin has channels of its own. The results are the bins and their channels.
 template <class Parameters>
-std::tuple<Tensor, Tensor> sensitive(const char* op, const Kernel& kernel, const Tensor& input, const Tensor& rois,
-                                     int64_t height, int64_t width, const char* same_type,
-                                     const Parameters& parameters) {
-  check(op, input, rois, "input", same_type);
-  check_bins(op, height, width);
+std::tuple<Tensor, Tensor> sensitive(const Kernel& kernel, const Tensor& input, const Tensor& rois, int64_t height,
+                                     int64_t width, const char* same_type, const Parameters& parameters) {
+  check(kernel.name(), input, rois, "input", same_type);
+  check_bins(kernel.name(), height, width);
   TORCH_CHECK(input.size(1) % (height * width) == 0,
               "input channels must be a multiple of pooling height * pooling width");
   const int64_t channels = input.size(1) / (height * width);
@@ -82,13 +76,13 @@ std::tuple<Tensor, Tensor> sensitive(const char* op, const Kernel& kernel, const
 
 std::tuple<Tensor, Tensor> ps_roi_align(const Tensor& input, const Tensor& rois, double spatial_scale,
                                         int64_t pooled_height, int64_t pooled_width, int64_t sampling_ratio) {
-  return sensitive("ps_roi_align", kSensitiveAlign, input, rois, pooled_height, pooled_width, kAlignTypes,
+  return sensitive(kPsRoiAlign, input, rois, pooled_height, pooled_width, kAlignTypes,
                    PsRoiAlignParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio});
 }
 
 std::tuple<Tensor, Tensor> ps_roi_pool(const Tensor& input, const Tensor& rois, double spatial_scale,
                                        int64_t pooled_height, int64_t pooled_width) {
-  return sensitive("ps_roi_pool", kSensitivePool, input, rois, pooled_height, pooled_width, kPoolTypes,
+  return sensitive(kPsRoiPool, input, rois, pooled_height, pooled_width, kPoolTypes,
                    PsRoiPoolParameters{.spatial_scale = spatial_scale});
 }
 
@@ -97,16 +91,14 @@ Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& rois, const Tenso
                              double spatial_scale, int64_t /*pooled_height*/, int64_t /*pooled_width*/,
                              int64_t sampling_ratio, int64_t batch_size, int64_t channels, int64_t height,
                              int64_t width) {
-  return gradient("ps_roi_align_backward", kSensitiveAlignBackward, grad, rois, kAlignTypes,
-                  {batch_size, channels, height, width}, {grad, rois},
+  return gradient(kPsRoiAlignBackward, grad, rois, kAlignTypes, {batch_size, channels, height, width}, {grad, rois},
                   PsRoiAlignBackwardParameters{.spatial_scale = spatial_scale, .sampling_ratio = sampling_ratio});
 }
 
 Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& /*channel_mapping*/,
                             double spatial_scale, int64_t /*pooled_height*/, int64_t /*pooled_width*/,
                             int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
-  return gradient("ps_roi_pool_backward", kSensitivePoolBackward, grad, rois, kPoolTypes,
-                  {batch_size, channels, height, width}, {grad, rois},
+  return gradient(kPsRoiPoolBackward, grad, rois, kPoolTypes, {batch_size, channels, height, width}, {grad, rois},
                   PsRoiPoolBackwardParameters{.spatial_scale = spatial_scale});
 }
 
@@ -116,7 +108,7 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, dou
   check_bins("roi_pool", pooled_height, pooled_width);
   const Tensor out = new_bins(input, rois, input.size(1), pooled_height, pooled_width, input.scalar_type());
   const Tensor argmax = new_bins(input, rois, input.size(1), pooled_height, pooled_width, at::kInt);
-  launch(kMaxPool, input.scalar_type(), {out, argmax}, {input, rois},
+  launch(kRoiPool, input.scalar_type(), {out, argmax}, {input, rois},
          RoiPoolParameters{.spatial_scale = spatial_scale});
   return {out, argmax};
 }
@@ -127,7 +119,7 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& a
   check_devices("roi_pool_backward", grad, argmax);
   TORCH_CHECK(argmax.scalar_type() == at::kInt, "roi_pool_backward: expected argmax of dtype Int, got ",
               argmax.scalar_type());
-  return gradient("roi_pool_backward", kMaxPoolBackward, grad, rois, kPoolTypes, {batch_size, channels, height, width},
+  return gradient(kRoiPoolBackward, grad, rois, kPoolTypes, {batch_size, channels, height, width},
                   {grad, argmax, rois});
 }
 

@@ -81,7 +81,6 @@ Tensor beside_values(const Tensor& per_element, const Tensor& values) {
 
 Tensor weighted_rows(const Tensor& ends, const Tensor& rows, const Tensor& columns, const Tensor& values,
                      const Tensor& table) {
-  static const Kernel kEmbeddingBag("embedding_bag");
   const ScalarType dtype = table.scalar_type();
   const int64_t m = ends.size(0) - 1;
   if (values.numel() == 0 || table.numel() == 0) return at::zeros({m, table.size(1)}, table.options());

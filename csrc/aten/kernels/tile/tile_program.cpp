@@ -10,8 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kTileProgram("tile_program");
-
 // The storage of t, as bytes.
 void add_storage(LaunchBuilder& launch, const Tensor& t) {
   const int64_t bytes = static_cast<int64_t>(t.storage().nbytes());

@@ -8,8 +8,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kCtcLoss("ctc_loss"), kCtcLossBackward("ctc_loss_backward");
-
 void check_lengths(const char* name, IntArrayRef lengths, int64_t batch, int64_t most) {
   TORCH_CHECK(static_cast<int64_t>(lengths.size()) == batch, name, " must be of size batch_size");
   for (int64_t length : lengths) {

@@ -136,9 +136,6 @@ Tensor binary_cross_entropy_backward(const PointwiseKernel& kernel, const Tensor
 
 namespace {
 
-const Kernel kMultiMargin("multi_margin_loss"), kMultilabelMargin("multilabel_margin_loss"),
-    kMultiMarginBackward("multi_margin_loss_backward"), kMultilabelMarginBackward("multilabel_margin_loss_backward");
-
 void check_long(const Tensor& target) {
   TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
 }
@@ -191,7 +188,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const Sc
   const bool single = reduction != at::Reduction::None || target.dim() == 0;
   at::native::resize_output(out, single ? IntArrayRef{} : IntArrayRef{rows});
   if (self.numel() == 0) return fill_empty(out);
-  launch(kMultiMargin, self.scalar_type(), {losses(out, reduction)},
+  launch(kMultiMarginLoss, self.scalar_type(), {losses(out, reduction)},
          {{self.contiguous(), {rows, columns}, {columns, 1}},
           {target.contiguous(), {rows}, {1}},
           {dense(weight), {columns}, {1}}},
@@ -212,7 +209,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
     return {output, is_target};
   }
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  launch(kMultilabelMargin, self.scalar_type(), {losses(output, reduction), {is_target, sizes, strides}},
+  launch(kMultilabelMarginLoss, self.scalar_type(), {losses(output, reduction), {is_target, sizes, strides}},
          {{self.contiguous(), sizes, strides}, {target.contiguous(), sizes, strides}},
          MultilabelMarginLossParameters{.reduction = static_cast<LossReduction>(reduction)});
   return {output, is_target};
@@ -224,7 +221,7 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
   const auto [rows, columns] = check_multi_margin(self, target, p, weight);
   resize_gradient(self, grad_input);
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  launch(kMultiMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
+  launch(kMultiMarginLossBackward, self.scalar_type(), {{grad_input, sizes, strides}},
          {{grad_output, {rows}, {row_stride(grad_output)}},
           {self.contiguous(), sizes, strides},
           {target.contiguous(), {rows}, {1}},
@@ -244,7 +241,7 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
               " (while checking arguments for multilabel_margin_loss_backward_cpu_template)");
   resize_gradient(self, grad_input);
   const std::array<int64_t, 2> sizes{rows, columns}, strides{columns, 1};
-  launch(kMultilabelMarginBackward, self.scalar_type(), {{grad_input, sizes, strides}},
+  launch(kMultilabelMarginLossBackward, self.scalar_type(), {{grad_input, sizes, strides}},
          {{grad_output, {rows}, {row_stride(grad_output)}},
           {self.contiguous(), sizes, strides},
           {target.contiguous(), sizes, strides},

@@ -10,8 +10,6 @@ namespace atalla::aten {
 
 namespace {
 
-const Kernel kNllLoss("nll_loss"), kNllLossBackward("nll_loss_backward");
-
 struct Strided {
   DimVector sizes, strides;
 };
