@@ -124,7 +124,7 @@ def _operand_struct(name: str, kernel: Kernel) -> list[str]:
     many = next((k for k, o in enumerate(named) if o.written and o.repeat), len(named))
     lines = ["", f"struct {name} {{"]
     for k, operand in enumerate(named):
-        constant = f"k{''.join(part.capitalize() for part in operand.name.split('_'))}"
+        constant = enumerator(operand.name)
         if k <= many:
             lines.append(f"  static constexpr int {constant} = {k};")
         elif operand.written:
@@ -173,9 +173,17 @@ struct Number {
 """
 
 
+def camel(name: str) -> str:
+    """`NllLoss2d` for `nll_loss.2d`."""
+    return "".join(part.capitalize() for part in re.split(r"[._]", name))
+
+
+def enumerator(name: str) -> str:
+    return f"k{camel(name)}"
+
+
 def struct_name(kernel: str, kind: str = "Parameters") -> str:
-    name = kernel.removesuffix(".<name>")
-    return "".join(part.capitalize() for part in re.split(r"[._]", name)) + kind
+    return camel(kernel.removesuffix(".<name>")) + kind
 
 
 def handle(name: str) -> str:
@@ -226,10 +234,6 @@ def _value(p: Parameter, member: str) -> str:
     if p.values:
         return f"static_cast<int64_t>({member})"
     return f"int64_t{{{member}}} << {p.bit}" if p.bit is not None else member
-
-
-def enumerator(name: str) -> str:
-    return "k" + "".join(part.capitalize() for part in name.split("_"))
 
 
 def _struct(name: str, parameters: tuple[Parameter, ...]) -> list[str]:

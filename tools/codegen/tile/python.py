@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from .. import kernels
-from .steps import TABLE, Step, Table, Word, camel, load
+from ..kernels_cpp import camel
+from .steps import TABLE, Step, Table, Word, load
 
 PYTHON = "torch_atalla/compiler/tile/step_types.py"
 

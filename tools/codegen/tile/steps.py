@@ -108,7 +108,3 @@ def load(path: Path, enums: dict[str, tuple[str, ...]]) -> Table:
             )
         )  # fmt: skip
     return Table(raw["mark"], raw["version"], raw["records"], steps)
-
-
-def camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
