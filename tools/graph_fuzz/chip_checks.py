@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +54,37 @@ class _Integers(TorchDispatchMode):
         return result
 
 
-@contextmanager
-def _of_32_bits(ctx: Context) -> Iterator[None]:
-    """The documented fault of integers beyond 32 bits, where the program has such."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "does not fit in 32 bits" not in str(error):
+def _of_32_bits(check: Callable[[Context], list[Problem]]) -> Callable[[Context], list[Problem]]:
+    """A check that raises Refused for the documented fault of integers beyond 32 bits, where the program has such."""
+
+    @wraps(check)
+    def refusing(ctx: Context) -> list[Problem]:
+        try:
+            return check(ctx)
+        except RuntimeError as error:
+            if "does not fit in 32 bits" not in str(error):
+                raise
+            for args in (ctx.build_bfloat16()[1], other_values(ctx.build_bfloat16()[1], OTHER)):
+                with _Integers() as seen, suppress(RuntimeError, IndexError, ValueError), plain_control_flow():
+                    forward(ctx.build_bfloat16()[0], args)
+                if seen.wide:
+                    raise Refused("an integer beyond 32 bits") from None
             raise
-        for args in (ctx.build_bfloat16()[1], other_values(ctx.build_bfloat16()[1], OTHER)):
-            with _Integers() as seen, suppress(RuntimeError, IndexError, ValueError), plain_control_flow():
-                forward(ctx.build_bfloat16()[0], args)
-            if seen.wide:
-                raise Refused("an integer beyond 32 bits") from None
-        raise
+
+    return refusing
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raises Refused for programs that are not compiled, with the first launch that has no code."""
+    try:
+        with quiet():
+            yield
+    except NoProgramError as error:
+        first = str(error).splitlines()
+        raise Refused(reason(ValueError(f"no program: {first[1 if len(first) > 1 else 0].strip()}"))) from None
+    except ExportError as error:
+        raise Refused(reason(error)) from None
 
 
 @lru_cache(maxsize=1)
@@ -78,19 +95,8 @@ def _compiled(ctx: Context) -> tuple[torch.export.ExportedProgram, CompiledNetwo
         raise Refused(f"the CPU: {reason(error)[:80]}") from None
     module, args = ctx.build_bfloat16()
     program = export(module, args)  # refused where the program insists on other dtypes
-    try:
-        with quiet():
-            return program, compile_model(program)
-    except NoProgramError as error:
-        raise Refused(_without_program(error)) from None
-    except ExportError as error:
-        raise Refused(reason(error)) from None
-
-
-def _without_program(error: NoProgramError) -> str:
-    """The first launch that has none."""
-    first = str(error).splitlines()
-    return reason(ValueError(f"no program: {first[1 if len(first) > 1 else 0].strip()}"))
+    with _refusing():
+        return program, compile_model(program)
 
 
 def _against_graph(
@@ -104,13 +110,9 @@ def _against_graph(
     return []
 
 
+@_of_32_bits
 def check_isa(ctx: Context) -> list[Problem]:
     """Every stored value against the graph in float64, for two sets of inputs, and the outputs against eager mode."""
-    with _of_32_bits(ctx):
-        return _isa(ctx)
-
-
-def _isa(ctx: Context) -> list[Problem]:
     (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     problems = _against_graph(compiled, tensors(args))
     if problems:
@@ -164,14 +166,9 @@ def check_sizes(ctx: Context) -> list[Problem]:
         raise Refused("no bounded size")
     module, args = ctx.build_bfloat16()
     program = export(module, args, ctx.case.dynamic)
-    try:
-        with quiet():
-            lowered = lower_captured(capture(program), Options(optimize="fast", target=CHIP))
-            sizes = compile_lowered(lowered, program)
-    except NoProgramError as error:
-        raise Refused(_without_program(error)) from None
-    except ExportError as error:
-        raise Refused(reason(error)) from None
+    with _refusing():
+        lowered = lower_captured(capture(program), Options(optimize="fast", target=CHIP))
+        sizes = compile_lowered(lowered, program)
     if not sizes[0].sizes:
         raise Refused("the export fixed the size")
     problems = []
@@ -195,14 +192,10 @@ def _succeeds(call: Callable[[], Any]) -> bool:
     return True
 
 
+@_of_32_bits
 def check_code(ctx: Context) -> list[Problem]:
     """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
     gives without it, and several calls leave what the launches of the file leave."""
-    with _of_32_bits(ctx):
-        return _code(ctx)
-
-
-def _code(ctx: Context) -> list[Problem]:
     (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
