@@ -4,21 +4,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import torch
 
 from . import inputs
 from .nested.builder import NestedBuilder
 from .program import Program
-from .statements import Statements, registration
+from .statements import Dtypes, Statements, registration
 from .values import MOST_ELEMENTS
 
 NESTED = 0.08  # share of the programs whose sizes are expressions of symbols
 _SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
 _NOISY_DTYPES = (torch.complex64, torch.int16, torch.int8, torch.uint8)
+
+_REAL = (*inputs.FLOATS, *inputs.INTEGERS, torch.bool)
+_DTYPES: dict[str, Sequence[torch.dtype]] = {
+    "all": (*_REAL, torch.complex64, torch.complex128),
+    "real": _REAL,
+    "floats": inputs.FLOATS,
+    "wide floats": (torch.float32, torch.float64),
+    "numbers": (*inputs.FLOATS, torch.int64),
+    "integers": inputs.INTEGERS,
+    "complex": (torch.complex64,),
+}
 
 Template = Callable[["Builder"], str | None]
 TEMPLATES: dict[str, tuple[Template, float]] = {}
@@ -67,34 +79,96 @@ class Builder(Statements):
         text = text or inputs.tensor(shape, self.any_dtype() if dtype is None else dtype, self.rng, self.strange)
         return self.add_input(text)
 
-    def tensor(self, fits: Callable[[torch.Tensor], bool] = lambda value: True, rank: int | None = None) -> str:
-        """Any tensor that fits; a new input if there is none."""
-
-        def suits(value: torch.Tensor) -> bool:
-            return (rank is None or value.ndim == rank) and fits(value)
-
-        found = self.pick(suits)
+    def operand(self, dtypes: Dtypes, least: int = 1, rank: int | None = None) -> str:
+        allowed = _DTYPES[dtypes]
+        found = self.pick(lambda v: v.dtype in allowed and v.ndim >= least and rank in (None, v.ndim))
         if found is not None:
             return found
-        for _ in range(30):
-            name = self.new_input(self.shape(rank))
-            if suits(self.value(name)):
-                return name
-            self.forget(name)
-        raise LookupError("no value fits")
+        while (dtype := self.any_dtype()) not in allowed:
+            pass
+        return self.new_input(self.shape(self.rng.randint(least, 4) if rank is None else rank), dtype)
 
-    def floats(self, rank: int | None = None, least: int = 0) -> str:
-        """A real floating-point tensor of at least `least` dimensions; a new input if there is none."""
-        found = self.pick(lambda v: v.is_floating_point() and v.ndim >= least and (rank is None or v.ndim == rank))
-        if found is not None:
-            return found
-        rank = self.rng.randint(least, 4) if rank is None else rank
-        dtype = self.dtype if self.rng.random() < 0.9 else self.rng.choice(inputs.FLOATS)
-        return self.new_input(self.shape(rank), dtype)
+    def fields(self, x: str) -> dict[str, Callable[[], Any]]:
+        fields = super().fields(x)
+        shape, dtype = tuple(self.value(x).shape), self.value(x).dtype
+        batch, (height, width) = shape[:-2], (1, 1, *shape)[-2:]
+        outputs = self.rng.choice([1, 2, 3, 4, 5, 8, 16, 24, 32, 32, 33, 64])  # 32 and 64 can be packed
+        scale = max(width, 1) ** -0.5
+        tail = shape[-self.rng.randint(1, 2) :]
 
-    def integers(self) -> str:
-        found = self.pick(lambda v: v.dtype in inputs.INTEGERS)
-        return found or self.new_input(None, self.rng.choice([torch.int64, torch.int64, torch.int32, torch.uint8]))
+        def affine(*sizes: int) -> str:
+            return self.parameter(sizes, dtype) if self.chance(0.65) else "None"
+
+        def grid(*sizes: int) -> str:
+            """Finite positions: of an infinite one upstream's gradient is NaN or reads other memory."""
+            return self.new_input((shape[0], *sizes), dtype, f"torch.randn({(shape[0], *sizes)}).to({dtype})")
+
+        causal = f"torch.ones({height}, {height}, dtype=torch.bool).tril()"
+        fields |= self._positions(shape, fields["d"]())
+        return fields | {
+            "partner": lambda: self.partner(x),
+            "bools": lambda: self.booleans(shape),
+            "buffer": lambda: self.buffer(shape, dtype),
+            "channels": lambda: self.parameter(shape[1:2] or (1,), dtype),
+            "gain": lambda: affine(shape[1]),
+            "offset": lambda: affine(shape[1]),
+            "mean": lambda: self.buffer(shape[1:2], dtype),
+            "variance": lambda: self.buffer(shape[1:2], dtype),
+            "groups": lambda: self.rng.choice([k for k in range(1, shape[1] + 1) if shape[1] % k == 0]),
+            "tail": lambda: tail,
+            "weight_tail": lambda: affine(*tail),
+            "bias_tail": lambda: affine(*tail),
+            "weight": lambda: self.parameter((outputs, width), dtype, scale),
+            "weight_t": lambda: self.parameter((width, outputs), dtype, scale),
+            "bias": lambda: affine(outputs),
+            "second_weight": lambda: self.parameter((4, outputs), dtype, 0.3),
+            "bilinear": lambda: self.parameter((2, width, width), dtype, 0.3),
+            "right": lambda: self.new_input((*batch, width, outputs), dtype),
+            "matrix": lambda: self.new_input((width, outputs), dtype),
+            "summand": lambda: self.new_input(self.rng.choice([(height, outputs), (outputs,), (1,)]), dtype),
+            "vector": lambda: self.new_input((width,), dtype),
+            "column": lambda: self.new_input((height,), dtype),
+            "square": lambda: self.new_input((width, width), dtype),
+            "others": lambda: self.new_input((3, width), dtype),
+            # The CPU's gradient of pdist crashes where there are no points.
+            "points": lambda: x if height else f"{x}.new_ones((2, {width}))",
+            "wide": lambda: torch.promote_types(dtype, torch.float32),
+            "scores": lambda: self.new_input((height, height), dtype),
+            "causal": lambda: self.new_input((height, height), torch.bool, causal),
+            "grid": lambda: grid(3, 2, 2),
+            "volume_grid": lambda: grid(2, 1, 3, 3),
+            "theta": lambda: self.new_input((shape[0], 2, 3), dtype),
+        }
+
+    def _positions(self, shape: tuple[int, ...], d: int) -> dict[str, Callable[[], Any]]:
+        """The fields that are positions in an operand of this shape, of which some are along d, or in a table."""
+
+        def positions(dim: int, *sizes: int) -> str:
+            return self.indices(0 if 0 in shape else shape[dim], sizes)
+
+        def places() -> str:
+            """Of the operand's sizes, except along d."""
+            sizes = list(shape)
+            sizes[d] = self.rng.choice([1, min(2, shape[d]), shape[d]])
+            return positions(d, *sizes)
+
+        def distinct(dim: int) -> str:
+            count = min(self.rng.choice([1, 2]), shape[dim])
+            return self.new_input((count,), torch.int64, f"torch.randperm({shape[dim]})[:{count}]")
+
+        return {
+            "along": lambda: positions(d, self.rng.choice([1, 2, 4])),
+            "places": places,
+            "rows": lambda: positions(0, *self.rng.choice([(3,), (2, 3), ()])),
+            "columns": lambda: positions(1, *self.rng.choice([(3,), (2, 1)])),
+            "lasts": lambda: positions(-1, 3),
+            "classes": lambda: positions(1, shape[0]),
+            "distinct": lambda: distinct(d),
+            "distinct_rows": lambda: distinct(0),
+            "words": lambda: self.indices(5, self.shape(self.rng.choice([1, 2]))),
+            "sentences": lambda: self.indices(5, (self.rng.choice([2, 3]), 4)),
+            "table": lambda: self.parameter((5, self.rng.choice([1, 3, 8, 16])), self.dtype),
+        }
 
     def booleans(self, shape: tuple[int, ...]) -> str:
         """A mask of a shape that broadcasts to `shape`."""
@@ -124,10 +198,14 @@ class Builder(Statements):
         return self.new_input(self.broadcastable(shape), dtype or wanted)
 
     def same(self, name: str) -> str:
-        """Another tensor of the same shape and dtype."""
         value = self.value(name)
         found = self.pick(lambda v: v.shape == value.shape and v.dtype == value.dtype, 0.7)
         return found or self.new_input(tuple(value.shape), value.dtype)
+
+    def expanding(self, name: str) -> str:
+        value = self.value(name)
+        found = self.pick(lambda v: v.dtype == value.dtype and broadcasts(v.shape, value.shape))
+        return found or self.new_input(self.broadcastable(value.shape), value.dtype)
 
     def buffer(self, shape: Iterable[int], dtype: torch.dtype) -> str:
         shape = tuple(shape)
@@ -153,11 +231,6 @@ class Builder(Statements):
         if rank == 0:
             return self.rng.choice([0, -1])
         return self.rng.randrange(-rank, rank)
-
-    def dims(self, name: str) -> tuple[int, ...]:
-        rank = self.value(name).ndim
-        chosen = self.rng.sample(range(rank), self.rng.randint(1, rank)) if rank else []
-        return tuple(d - rank if self.rng.random() < 0.3 else d for d in chosen)
 
     def number(self) -> str:
         return self.rng.choice(["0.5", "2.0", "-1.5", "3", "0.1", "1", "-2", "0"])
@@ -202,7 +275,7 @@ _WITHOUT_LOWERING: tuple[str, ...] = (
     "median",
     "stable",
     "bucketize",
-    "unique",
+    "bincount",
 )
 _WITHOUT_LOWERING += ("searchsorted", "torch.complex", "view_as_complex", "diagonal_scatter", "one_hot", "bilinear")
 _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
@@ -211,7 +284,7 @@ _WITHOUT_LOWERING += ("conv_transpose", "renorm", "isin", "torch.cond")
 # for the scalar core.
 _NOT_CHIP = (
     *("complex", "fft", "{z}", "torch.cond", "float16", "double", "lgamma", "digamma", "polygamma", "igamma", "zeta"),
-    *("special_", "erfinv", "nextafter", "gcd", "lcm", "conv_transpose", "unique counts", "ldexp", "frexp", "i0"),
+    *("special_", "erfinv", "nextafter", "gcd", "lcm", "conv_transpose", "bincount", "ldexp", "frexp", "i0"),
     *("round.decimals", "local_response_norm"),
 )
 # Dtypes of inputs of programs for chip code, besides the one that becomes bfloat16.
@@ -254,6 +327,14 @@ class Draws:
         return min(rng.choices(names, weights, k=3), key=had)
 
 
+def _weights(templates: Mapping[str, tuple[Any, float]]) -> list[float]:
+    """Those of templates in a program that may be a loadable."""
+    return [
+        weight * (0.3 if any(part in name for part in _WITHOUT_LOWERING) else 1.0)
+        for name, (_, weight) in templates.items()
+    ]
+
+
 class Generator:
     """A sequence of programs that a seed determines. nested: share of those whose sizes are expressions of symbols."""
 
@@ -261,11 +342,8 @@ class Generator:
         self.rng = Random(seed)
         self.share = nested
         self.plain, self.nested = Draws(), Draws()
-        self.names = list(TEMPLATES)
-        self.weights = [
-            TEMPLATES[name][1] * (0.3 if any(part in name for part in _WITHOUT_LOWERING) else 1.0)
-            for name in self.names
-        ]
+        self.names, self.weights = list(TEMPLATES), _weights(TEMPLATES)
+        self.nested_names, self.nested_weights = list(NestedBuilder.templates), _weights(NestedBuilder.templates)
         self.chip_names = [name for name in self.names if not any(part in name for part in _NOT_CHIP)]
         self.chip_weights = [TEMPLATES[name][1] for name in self.chip_names]
 
@@ -276,9 +354,8 @@ class Generator:
         return (self._nested(rng) if is_nested else self._plain(rng)) or self.next(number)
 
     def _nested(self, rng: Random) -> Program | None:
-        templates = NestedBuilder.templates
         builder, wanted = NestedBuilder(rng), rng.choice([1, 2, 3, 3, 4, 4, 5, 6, 8, 10])
-        return self.nested.program(builder, list(templates), [weight for _, weight in templates.values()], wanted)
+        return self.nested.program(builder, self.nested_names, self.nested_weights, wanted)
 
     def _plain(self, rng: Random) -> Program | None:
         builder = Builder(rng, rng.choice(["free", "bounded"]) if rng.random() < 0.15 else "")

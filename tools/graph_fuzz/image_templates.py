@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 
 from .generator import Builder, template
+from .statements import Statements
+from .texts import PLAIN, each, shared, texts, written
 
 
 def _contiguous_float16(x: str, dims: int, groups: int, dtype: torch.dtype) -> str:
@@ -17,7 +19,7 @@ def _contiguous_float16(x: str, dims: int, groups: int, dtype: torch.dtype) -> s
 @template("conv1d", "conv2d", "conv2d act", "conv2d bn", "conv3d", weight=1.2)
 def convolution(g: Builder) -> str:
     dims = 1 if "1d" in g.name else 3 if "3d" in g.name else 2
-    x = g.floats(dims + 2)
+    x = g.operand("floats", rank=dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
     groups = g.rng.choice([1, 1, 1, *(k for k in range(1, c + 1) if c % k == 0)])
     x = _contiguous_float16(x, dims, groups, dtype)
@@ -40,7 +42,7 @@ def convolution(g: Builder) -> str:
 @template("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", weight=0.4)
 def transposed_convolution(g: Builder) -> str:
     dims = int(g.name[-2])
-    x = g.floats(dims + 2)
+    x = g.operand("floats", rank=dims + 2)
     c, dtype = g.value(x).shape[1], g.value(x).dtype
     groups = g.rng.choice([1, 1, c])
     x = _contiguous_float16(x, dims, groups, dtype)
@@ -54,105 +56,92 @@ def transposed_convolution(g: Builder) -> str:
 
 
 POOLS = (
-    "F.max_pool2d({x}, {k})",
-    "F.max_pool2d({x}, {k}, {s}, {p}, {dil}, ceil_mode={b})",
-    "F.max_pool2d({x}, {k}, {s}, return_indices=True)",
-    "F.avg_pool2d({x}, {k})",
-    "F.avg_pool2d({x}, {k}, {s}, {p}, ceil_mode={b}, count_include_pad={c})",
-    "F.adaptive_avg_pool2d({x}, ({o}, 1))",
-    "F.adaptive_avg_pool2d({x}, {o})",
-    "F.adaptive_max_pool2d({x}, {o})",
-    "F.lp_pool2d({x}, 2, {k})",
-    "F.avg_pool2d({x}, {k}, {s}, divisor_override=3)",
-    "F.max_pool1d({x}, {k})",
-    "F.avg_pool1d({x}, {k}, {s})",
-    "F.adaptive_avg_pool1d({x}, {o})",
-    "F.adaptive_max_pool1d({x}, {o})",
-    "F.max_pool3d({x}, {k}, {s})",
-    "F.avg_pool3d({x}, {k}, {s})",
-    "F.adaptive_avg_pool3d({x}, {o})",
-    "F.adaptive_max_pool3d({x}, {o})",
+    *each("F.{op}({x}, {size})", "max_pool1d", "max_pool2d", "avg_pool2d"),
+    *each("F.{op}({x}, {size}, {stride}, {padding})", "max_pool1d", "avg_pool1d"),
+    *each("F.adaptive_{op}({x}, {out})", "avg_pool1d", "max_pool1d", "avg_pool2d", "max_pool2d"),
+    "F.avg_pool1d({x}, {size}, {stride})",
+    "F.max_pool2d({x}, {size}, {stride}, {padding}, {dilation}, ceil_mode={whole})",
+    "F.max_pool2d({x}, {size}, {stride}, return_indices=True)",
+    "F.avg_pool2d({x}, {size}, {stride}, {padding}, ceil_mode={whole}, count_include_pad={count})",
+    "F.avg_pool2d({x}, {size}, {stride}, divisor_override=3)",
+    "F.adaptive_avg_pool2d({x}, ({out}, 1))",
+    "F.lp_pool2d({x}, 2, {size})",
+)
+VOLUME_POOLS = (
+    *each("F.{op}({x}, {size}, {stride})", "max_pool3d", "avg_pool3d"),
+    *each("F.{op}({x}, {out})", "adaptive_avg_pool3d", "adaptive_max_pool3d"),
 )
 
 
-@template(*POOLS, weight=0.35)
-def pooling(g: Builder) -> str:
+@shared(*VOLUME_POOLS, weight=0.35, tables=PLAIN)
+@shared(*POOLS, weight=0.35)
+def pooling(g: Statements) -> str:
     dims = int(g.name.split("(")[0][-2])
-    x = g.floats(dims + 2)
-    k = g.rng.choice([1, 2, 3])
-    values = {"k": k, "s": g.rng.choice([1, 2, 3]), "p": g.rng.randint(0, k // 2), "dil": g.rng.choice([1, 1, 2])}
-    return g.name.format(x=x, o=g.rng.choice([1, 2, 3]), b=g.chance(0.3), c=g.chance(0.5), **values)
+    size = g.rng.choice([1, 2, 3])
+    values = {"size": size, "stride": g.rng.choice([1, 2, 3]), "padding": g.rng.randint(0, size // 2)}
+    values |= {"dilation": g.rng.choice([1, 1, 2]), "out": g.rng.choice([1, 2, 3])}
+    values |= {"whole": g.chance(0.3), "count": g.chance(0.5)}
+    return written(g, g.operand("floats", rank=dims + (1 if dims == 2 and g.chance(0.3) else 2)), **values)
 
 
 IMAGES = (
-    "F.interpolate({x}, scale_factor=2, mode='nearest')",
-    "F.interpolate({x}, scale_factor=1.5)",
+    *each("F.interpolate({x}, ({h}, {w}), mode='{op}')", "bilinear", "bicubic", "nearest-exact", "area"),
+    *each("F.interpolate({x}, ({h}, {w}), mode='{op}', antialias=True)", "bilinear", "bicubic"),
     "F.interpolate({x}, ({h}, {w}), mode='bilinear', align_corners=True)",
-    "F.interpolate({x}, ({h}, {w}), mode='bilinear')",
-    "F.interpolate({x}, ({h}, {w}), mode='bilinear', antialias=True)",
-    "F.interpolate({x}, ({h}, {w}), mode='bicubic')",
-    "F.interpolate({x}, ({h}, {w}), mode='bicubic', antialias=True)",
-    "F.interpolate({x}, ({h}, {w}), mode='nearest-exact')",
-    "F.interpolate({x}, ({h}, {w}), mode='area')",
-    "F.pad({x}, (1, 1, 1, 0), mode='reflect')",
-    "F.pad({x}, (1, 1, 1, 0), mode='replicate')",
+    *each("F.interpolate({x}, scale_factor=2, mode='{op}')", "nearest", "bilinear"),
+    "F.interpolate({x}, scale_factor=1.5)",
+    "F.interpolate({x}, size=({s}, {n}), mode='nearest')",
+    *each("F.pad({x}, (1, 1, 1, 0), mode='{op}')", "reflect", "replicate"),
     "F.pad({x}, (1, 0, 0, 1), mode='circular')",
     "F.pixel_shuffle({x}.repeat(1, 4, 1, 1), 2)",
-    "F.pixel_unshuffle({x}.repeat(1, 1, 2, 2), 2)",
-    "F.unfold({x}, (2, 1), padding=1)",
+    *each("F.pixel_unshuffle({x}{op}, 2)", "", ".repeat(1, 1, 2, 2)"),
+    *each("F.unfold({x}, {op})", "(2, 1), padding=1", "(2, 2), stride=2"),
     "F.fold(F.unfold({x}, 2, padding=1), ({x}.shape[-2], {x}.shape[-1]), 2, padding=1)",
+    "F.local_response_norm({x}, 2)",
+    "F.channel_shuffle({x}.repeat(1, 2, 1, 1), 2)",
+)
+
+
+@shared(*IMAGES, weight=0.3)
+def image(g: Statements) -> str | None:
+    x = g.operand("floats", rank=4)
+    if not g.value(x).numel() and "unshuffle" in g.name:  # upstream's shape is wrong: that of the input
+        return None
+    # The CPU antialiases only these dtypes as they are. With one column, upstream's rows are all the first one.
+    antialias = "antialias" in g.name
+    wide = f"{x}.float()" if antialias and g.value(x).dtype in (torch.float16, torch.bfloat16) else x
+    return written(g, x, x=wide, h=g.rng.choice([1, 2, 5]), w=g.rng.choice([3, 5] if antialias else [1, 3, 5]))
+
+
+texts(
+    *each("F.interpolate({x}, {op})", "5, mode='linear'", "3", "size=({s},)"),
+    "F.interpolate({x}, scale_factor=2)",
+    *each("F.interpolate({x}, scale_factor=2, mode='{op}')", "linear", "nearest-exact"),
+    *each("F.pad({x}, {op})", "(1, 2), mode='reflect'", "(2, 1), mode='replicate'", "(1, 1), mode='circular'"),
+    *each("F.conv1d({x}, {y}{op})", "[:, :, :2]", "[:2], padding=1, stride=2"),
+    *each("F.conv1d({x}.reshape(-1, 1, {x}.shape[-1]), {w1}, {op})", "stride=2", "padding=2, dilation=2"),
+    "F.conv_transpose1d({x}.reshape(-1, 1, {x}.shape[-1]), {w1}.transpose(0, 1), stride=2)",
+    *each("F.conv2d({x}[:, None], {w2}, padding=1{op})", "", ", stride=2"),
+    "F.pixel_shuffle({x}.repeat_interleave(4, 0), 2)",
+    weight=0.2,
+    rank=3,
+)
+texts(
     "F.grid_sample({x}, {grid}, align_corners=False)",
     "F.grid_sample({x}, {grid}, mode='nearest', padding_mode='border', align_corners=True)",
     "F.grid_sample({x}, {grid}, mode='bicubic', padding_mode='reflection', align_corners=False)",
-    "F.local_response_norm({x}, 2)",
-    "F.channel_shuffle({x}.repeat(1, 2, 1, 1), 2)",
-    "F.affine_grid({theta}, ({n}, 1, 3, 2), align_corners=False)",
+    "F.affine_grid({theta}, ({x}.shape[0], 1, 3, 2), align_corners=False)",
+    weight=0.3,
+    rank=4,
+    tables=PLAIN,
 )
-
-
-def _grid(g: Builder, shape: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Finite positions: of an infinite one upstream's gradient is NaN or reads other memory."""
-    return g.new_input(shape, dtype, f"torch.randn({shape}).to({dtype})")
-
-
-@template(*IMAGES, weight=0.3)
-def image(g: Builder) -> str | None:
-    x = g.floats(4)
-    n, dtype = g.value(x).shape[0], g.value(x).dtype
-    if not g.value(x).numel() and "unshuffle" in g.name:  # upstream's shape is wrong: that of the input
-        return None
-    if "antialias" in g.name and dtype in (torch.float16, torch.bfloat16):  # the CPU takes them only as they are
-        x = f"{x}.float()"
-    # With antialias and one column, upstream's rows are all the first one.
-    width = g.rng.choice([3, 5] if "antialias" in g.name else [1, 3, 5])
-    grid = _grid(g, (n, 3, 2, 2), dtype) if "{grid}" in g.name else ""
-    theta = g.new_input((n, 2, 3), dtype) if "{theta}" in g.name else ""
-    return g.name.format(x=x, h=g.rng.choice([1, 2, 5]), w=width, grid=grid, theta=theta, n=n)
-
-
-OTHER_RANKS = (
-    "F.interpolate({x}, 5, mode='linear')",
-    "F.interpolate({x}, 3)",
-    "F.interpolate({x}, scale_factor=2, mode='nearest-exact')",
-    "F.pad({x}, (1, 2), mode='reflect')",
-    "F.pad({x}, (2, 1), mode='replicate')",
-)
-VOLUMES = (
+texts(
     "F.interpolate({x}, (2, 3, 2), mode='trilinear')",
     "F.interpolate({x}, (2, 3, 2))",
     "F.interpolate({x}, (2, 1, 2), mode='nearest-exact')",
     "F.pad({x}, (1, 0, 0, 1, 1, 1), mode='replicate')",
-    "F.grid_sample({x}, {grid}, align_corners=False)  # 3d",
+    "F.grid_sample({x}, {volume_grid}, align_corners=False)",
+    weight=0.12,
+    rank=5,
+    tables=PLAIN,
 )
-
-
-@template(*OTHER_RANKS, weight=0.15)
-def signal(g: Builder) -> str:
-    return g.name.format(x=g.floats(3))
-
-
-@template(*VOLUMES, weight=0.12)
-def volume(g: Builder) -> str:
-    x = g.floats(5)
-    grid = _grid(g, (g.value(x).shape[0], 2, 1, 3, 3), g.value(x).dtype) if "{grid}" in g.name else ""
-    return g.name.removesuffix("  # 3d").format(x=x, grid=grid)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import torch
 
@@ -14,18 +15,24 @@ LAYOUTS = ("permuted", "stepped", "offset", "expanded", "channels_last", "odd_on
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, rng: Random) -> str:
     """A contiguous tensor of random values; now and then with NaNs or infinities."""
+    if dtype in INTEGERS:
+        limits = rng.choice([(0, 9), (1, 5)]) if dtype is torch.uint8 else rng.choice([(-4, 9), (-3, 3), (0, 5)])
+        return filled(shape, dtype, *limits)
+    if not dtype.is_floating_point or rng.random() >= 0.03:
+        return filled(shape, dtype)
+    special = rng.choice(["'nan'", "'inf'", "'-inf'"])
+    return cast(f"torch.randn({shape}).masked_fill(torch.rand({shape}) > 0.9, float({special}))", dtype, torch.float32)
+
+
+def filled(shape: Any, dtype: torch.dtype, low: int = 0, high: int = 1) -> str:
+    """A contiguous tensor of random values; integers are from low to high - 1."""
     if dtype is torch.bool:
         return f"(torch.rand({shape}) > 0.4)"
     if dtype in INTEGERS:
-        low, high = rng.choice([(0, 9), (1, 5)]) if dtype is torch.uint8 else rng.choice([(-4, 9), (-3, 3), (0, 5)])
         return cast(f"torch.randint({low}, {high}, {shape})", dtype, torch.int64)
     if dtype.is_complex:
         return f"torch.randn({shape}, dtype={dtype})"
-    text = f"torch.randn({shape})"
-    if rng.random() < 0.03:
-        special = rng.choice(["'nan'", "'inf'", "'-inf'"])
-        text = f"{text}.masked_fill(torch.rand({shape}) > 0.9, float({special}))"
-    return cast(text, dtype, torch.float32)
+    return cast(f"torch.randn({shape})", dtype, torch.float32)
 
 
 def cast(text: str, dtype: torch.dtype, made: torch.dtype) -> str:
@@ -66,16 +73,9 @@ def tensor(shape: tuple[int, ...], dtype: torch.dtype, rng: Random, strange: flo
 def like(value: torch.Tensor) -> str:
     """An expression for another tensor of the same shape, dtype and strides, for a value that is cut out."""
     shape, strides = tuple(value.shape), tuple(value.stride())
-    if value.dtype is torch.bool:
-        text = f"(torch.rand({shape}) > 0.4)"
-    elif value.dtype in INTEGERS:
-        low, high = (int(value.min()), int(value.max()) + 1) if value.numel() else (0, 1)
-        high = min(max(high, low + 1), low + 100)
-        text = cast(f"torch.randint({low}, {high}, {shape})", value.dtype, torch.int64)
-    elif value.dtype.is_complex:
-        text = f"torch.randn({shape}, dtype={value.dtype})"
-    else:
-        text = cast(f"torch.randn({shape})", value.dtype, torch.float32)
+    low = int(value.min()) if value.dtype in INTEGERS and value.numel() else 0
+    high = min(int(value.max()) + 1, low + 100) if value.dtype in INTEGERS and value.numel() else 1
+    text = filled(shape, value.dtype, low, high)
     if value.is_contiguous() and strides == torch.empty(shape, device="meta").stride():
         return text
     return f"torch.empty_strided({shape}, {strides}, dtype={value.dtype}).copy_({text})" if 0 not in strides else text

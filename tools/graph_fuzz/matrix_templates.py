@@ -6,84 +6,106 @@ from __future__ import annotations
 import torch
 
 from .generator import Builder, template
+from .statements import Statements
+from .texts import NESTED, PLAIN, each, shared, texts, written
+
+texts(
+    *each("{x} @ {op}", "{x}", "{y}"),
+    "{x} + {x}.mT",
+    *each("{x}.diagonal(0, -2, -1){op}", "", ".sum(-1)"),
+    "({x} @ {x}).flatten().view({x}.shape[-1], -1)",
+    "torch.baddbmm({x}.reshape(-1, {x}.shape[-1], {x}.shape[-1]), *[{y}.reshape(-1, *{x}.shape[-2:])] * 2)",
+    "{x} * torch.ones({x}.shape[-1], {x}.shape[-1], device={x}.device, dtype={x}.dtype).tril()",
+    "{x} + torch.eye({x}.shape[-1], device={x}.device, dtype={x}.dtype)",
+    "{x}.masked_fill(torch.ones({x}.shape[-2:], device={x}.device).triu(1) > 0, float('-inf')).softmax(-1)",
+    "torch.diag_embed({x}.diagonal(0, -2, -1))",
+    "{x}[..., 0, :] * {x}[..., 0]",
+    "{x}.flatten(-2).unflatten(-1, (-1, {x}.shape[-1]))",
+    "{x}.flatten(-2)[..., ::{x}.shape[-1] + 1]",
+    "({x}.reshape(2, -1) + 1).view({x}.shape)",
+    weight=0.5,
+    dtypes="squares",
+    least=2,
+    tables=NESTED,
+)
+LINEAR = "F.linear({x}, {weight}, {bias})"
+texts(
+    LINEAR,
+    *(f"{function}({LINEAR})" for function in ("F.gelu", "F.relu", "torch.tanh", "F.silu", "torch.sigmoid")),
+    f"F.linear(F.relu({LINEAR}), {{second_weight}})",
+    "F.silu(F.linear({x}, {weight})) * F.linear({x}, {weight} * 0.5)",
+    *each("{x} @ {op}", "{weight}.t()", "{weight_t}"),
+    weight=1.0,
+    tables=PLAIN,
+)
+texts(
+    *each("torch.matmul({x}, {op})", "{right}", "{matrix}"),
+    "torch.einsum('...k,nk->...n', {x}, {weight})",
+    weight=1.0,
+    least=2,
+    tables=PLAIN,
+)
+texts(
+    "torch.bmm({x}, {right})",
+    "torch.einsum('bij,jk->bki', {x}, {weight_t})",
+    "torch.baddbmm({summand}, {x}, {right}, beta=0.5)",
+    "torch.addbmm({summand}, {x}, {right})",
+    weight=0.6,
+    rank=3,
+    tables=PLAIN,
+)
+texts(
+    *each("torch.addmm({summand}, {x}, {matrix}, beta={op})", "1", "0.5", "0"),
+    "torch.mv({x}, {vector})",
+    "torch.addmv({column}, {x}, {vector}, beta=0.5, alpha=2)",
+    "F.bilinear({x}, {x}, {bilinear})",
+    *each("torch.cdist({x}.to({wide}), {others}.to({wide}), p={op})", "1.0", "2.0"),
+    *each("F.pdist({points}.float(), {op})", "1.0", "2.0"),
+    weight=0.3,
+    rank=2,
+    tables=PLAIN,
+)
+texts(
+    *each("torch.{op}({x}, {y})", "dot", "vdot", "outer"),
+    "torch.addr({square}, {x}, {y})",
+    rank=1,
+    tables=PLAIN,
+)
+texts(
+    "{x} @ {x}.mT",
+    "{x}.mT @ {x}",
+    "{x} @ {y}.mT",
+    "F.linear({x}, {x}[0])",
+    *each("torch.einsum('{op}', {x}, {y})", "...ij,...kj->...ik", "...ij,...ij->...i"),
+    "torch.outer({x}.flatten()[:8], {y}.flatten()[:{s}])",
+    "torch.kron({x}, {y}[:2])",
+    "F.linear({x}.reshape(-1, 2), {w3})",
+    "F.linear({x}.unflatten(-1, (-1, 2)), {w3}).flatten(-2)",
+    "{x} @ {x}.new_ones({x}.shape[-1], {s})",
+    "torch.cdist({x}, {y})",
+    *each("F.scaled_dot_product_attention({x}, {y}, {x}{op})", "", ", is_causal=True"),
+    least=2,
+)
+texts("F.linear({x}, {y})", rank=2)
+texts("torch.einsum('bij,bij->b', {x}, {y})", rank=3)
+ATTENTION = (
+    *each("F.scaled_dot_product_attention({x}, {x}, {x}{op})", "", ", is_causal=True", ", scale=2.0"),
+    "F.scaled_dot_product_attention({x}, {x}[..., :2, :], {x}[..., :2, :])",
+    "(({x} @ {x}.transpose(-2, -1)) / 2.0).softmax(-1) @ {x}",
+    "torch.softmax({x} @ {x}.mT * 0.5, -1) @ {x}",
+)
+MASKED_ATTENTION = (
+    "F.scaled_dot_product_attention({x}, {x}.flip(-2), {x} * 2, {scores})",
+    "F.scaled_dot_product_attention({x}, {x}, {x}, {causal})",
+    "torch.softmax({x} @ {x}.mT + {scores}, -1) @ {x}",
+    "torch.softmax(({x} @ {x}.mT).masked_fill(~{causal}, float('-inf')), -1) @ {x}",
+)
 
 
-def _weight(g: Builder, x: str, n: int, last: bool = True) -> str:
-    value = g.value(x)
-    k = value.shape[-1]
-    return g.parameter((n, k) if last else (k, n), value.dtype, max(k, 1) ** -0.5)
-
-
-@template("linear", "linear act", "x @ w", "x @ w.t", "linear twice", "gated", weight=1.6)
-def linear(g: Builder) -> str:
-    x = g.floats(least=1)
-    n = g.rng.choice([1, 2, 3, 4, 8, 16, 24, 32, 32, 33, 64])  # 32 and 64 can be packed
-    w = _weight(g, x, n, g.name != "x @ w")
-    if g.name.startswith("x @ w"):
-        return f"{x} @ {w}{g.name.removeprefix('x @ w').replace('.t', '.t()')}"
-    if g.name == "gated":
-        return f"F.silu(F.linear({x}, {w})) * F.linear({x}, {w} * 0.5)"
-    bias = g.parameter((n,), g.value(x).dtype) if g.chance(0.6) else "None"
-    if g.name == "linear act":
-        act = g.rng.choice(["F.gelu", "F.relu", "torch.tanh", "F.silu", "torch.sigmoid"])
-        return f"{act}(F.linear({x}, {w}, {bias}))"
-    if g.name == "linear twice":
-        return f"F.linear(F.relu(F.linear({x}, {w}, {bias})), {g.parameter((4, n), g.value(x).dtype, 0.3)})"
-    return f"F.linear({x}, {w}, {bias})"
-
-
-@template("gram", "matmul", "matmul broadcast", "bmm", "einsum ij", "einsum dot", "einsum bij,jk", weight=1.0)
-def product(g: Builder) -> str:
-    x = g.floats(least=2)
-    if g.name == "gram":
-        return g.rng.choice(["{x}.mT @ {x}", "{x} @ {x}.mT", "torch.matmul({x}, {x}.transpose(-1, -2))"]).format(x=x)
-    shape, dtype = tuple(g.value(x).shape), g.value(x).dtype
-    n = g.rng.choice([1, 2, 3, 5, 8, 32])
-    if g.name == "matmul":
-        return f"torch.matmul({x}, {g.new_input((*shape[:-2], shape[-1], n), dtype)})"
-    if g.name == "matmul broadcast":
-        return f"torch.matmul({x}, {g.new_input((shape[-1], n), dtype)})"
-    if g.name == "einsum ij":
-        return f"torch.einsum('...k,nk->...n', {x}, {g.parameter((n, shape[-1]), dtype)})"
-    x = g.floats(3)
-    shape, dtype = tuple(g.value(x).shape), g.value(x).dtype
-    if g.name == "bmm":
-        return f"torch.bmm({x}, {g.new_input((shape[0], shape[2], n), dtype)})"
-    if g.name == "einsum dot":
-        return f"torch.einsum('bij,bij->b', {x}, {g.same(x)})"
-    return f"torch.einsum('bij,jk->bki', {x}, {g.parameter((shape[2], n), dtype)})"
-
-
-OTHERS = ("addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "outer", "addr", "addbmm", "bilinear", "cdist", "pdist")
-
-
-@template(*OTHERS, weight=0.4)
-def other_products(g: Builder) -> str:
-    rank = 1 if g.name in ("dot", "vdot", "outer", "addr") else 3 if "bmm" in g.name else 2
-    x = g.floats(rank)
-    *_, m, k = (1, *g.value(x).shape)
-    dtype = g.value(x).dtype
-    if rank == 1:
-        y = g.same(x)
-        return f"torch.{g.name}({g.new_input((k, k), dtype) + ', ' if g.name == 'addr' else ''}{x}, {y})"
-    if rank == 3:
-        other = g.new_input((g.value(x).shape[0], k, 4), dtype)
-        shape, beta = ((m, 4), "") if g.name == "addbmm" else ((1, 1, 4), ", beta=0.5")
-        return f"torch.{g.name}({g.new_input(shape, dtype)}, {x}, {other}{beta})"
-    if g.name == "addmm":
-        n = g.rng.choice([1, 3, 8])
-        c = g.new_input(g.rng.choice([(m, n), (n,), (1,)]), dtype)
-        return f"torch.addmm({c}, {x}, {g.new_input((k, n), dtype)}, beta={g.rng.choice(['1', '0.5', '0'])})"
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    points = x if m else f"{x}.new_ones((2, {k}))"  # the CPU's gradient crashes where there are none
-    forms = {
-        "pdist": lambda: f"F.pdist({points}.float(), {g.rng.choice([1.0, 2.0])})",
-        "cdist": lambda: f"torch.cdist({x}.to({wide}), {g.new_input((3, k), wide)}, p={g.rng.choice([1.0, 2.0])})",
-        "bilinear": lambda: f"F.bilinear({x}, {x}, {g.parameter((2, k, k), dtype, 0.3)})",
-        "mv": lambda: f"torch.mv({x}, {g.new_input((k,), dtype)})",
-        "addmv": lambda: f"torch.addmv({g.new_input((m,), dtype)}, {x}, {g.new_input((k,), dtype)}, beta=0.5, alpha=2)",
-    }
-    return forms[g.name]()
+@shared(*ATTENTION, weight=0.4)
+@shared(*MASKED_ATTENTION, weight=0.4, tables=PLAIN)
+def attention(g: Statements) -> str:
+    return written(g, g.operand("floats", rank=4 if g.chance(0.8) else 3))
 
 
 @template("integer mm", weight=0.2)
@@ -101,31 +123,6 @@ def grouped(g: Builder) -> str:
     return f"torch._grouped_mm({x}, {weight}, offs=torch.tensor([3, 8], dtype=torch.int32, device={x}.device))"
 
 
-ATTENTION = (
-    "F.scaled_dot_product_attention({x}, {x}, {x})",
-    "F.scaled_dot_product_attention({x}, {x}, {x}, is_causal=True)",
-    "F.scaled_dot_product_attention({x}, {x}, {x}, scale=2.0)",
-    "F.scaled_dot_product_attention({x}, {x}.flip(-2), {x} * 2, {mask})",
-    "F.scaled_dot_product_attention({x}, {x}[..., :2, :], {x}[..., :2, :])",
-    "F.scaled_dot_product_attention({x}, {x}, {x}, {bools})",
-    "torch.softmax({x} @ {x}.mT + {mask}, -1) @ {x}",
-    "(({x} @ {x}.transpose(-2, -1)) / 2.0).softmax(-1) @ {x}",
-    "torch.softmax({x} @ {x}.mT * 0.5, -1) @ {x}",
-    "torch.softmax(({x} @ {x}.mT).masked_fill({bools}, float('-inf')), -1) @ {x}",
-)
-
-
-@template(*ATTENTION, weight=0.45)
-def attention(g: Builder) -> str:
-    x = g.floats(4 if g.chance(0.8) else 3)
-    length, dtype = g.value(x).shape[-2], g.value(x).dtype
-    mask = g.new_input((length, length), dtype) if "{mask}" in g.name else ""
-    bools = ""
-    if "{bools}" in g.name:
-        bools = g.new_input((length, length), torch.bool, f"torch.ones({length}, {length}, dtype=torch.bool).tril()")
-    return g.name.format(x=x, mask=mask, bools=f"~{bools}" if "masked_fill" in g.name else bools)
-
-
 @template("attention heads", weight=0.3)
 def attention_heads(g: Builder) -> str:
     """Grouped queries: more heads of queries than of keys."""
@@ -136,7 +133,7 @@ def attention_heads(g: Builder) -> str:
 
 @template("rotary", weight=0.3)
 def rotary(g: Builder) -> str:
-    x = g.floats(least=2)
+    x = g.operand("floats", 2)
     if g.value(x).shape[-1] % 2 or not g.value(x).shape[-1]:
         x = g.new_input((2, 3, 5, 8), g.dtype)
     half = g.value(x).shape[-1] // 2

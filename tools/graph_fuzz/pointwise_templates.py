@@ -9,7 +9,9 @@ import torch
 
 from torch_atalla import ops
 
-from .generator import Builder, Template, broadcasts, template
+from .generator import Builder, Template, template
+from .statements import Statements
+from .texts import NESTED, PLAIN, each, shared, texts, written
 
 # Rare in models, or so steep that most results are infinite.
 RARE = ("special_", "polygamma", "igamma", "digamma", "lgamma", "zeta", "backward", "erfinv", "nextafter", "gcd", "lcm")
@@ -95,8 +97,8 @@ def _operand(g: Builder, name: str, first: str) -> str:
     if first:
         return g.partner(first, g.value(first).dtype if needs_floats else None)
     if any(part in name for part in TAKES_INTEGERS):
-        return g.integers()
-    return g.floats() if needs_floats or g.chance(0.85) else g.tensor()
+        return g.operand("integers", 0)
+    return g.operand("floats" if needs_floats or g.chance(0.85) else "all", 0)
 
 
 def register() -> None:
@@ -111,7 +113,7 @@ OPERATORS = ("+", "-", "*", "/", "//", "%", "<", ">=", "==", "!=", "&", "|", "^"
 @template(*(f"operator {sign}" for sign in OPERATORS), weight=1.5)
 def binary_operator(g: Builder) -> str:
     sign = g.name.split()[-1]
-    first = g.integers() if sign in "&|^" else g.tensor(lambda v: v.dtype is not torch.bool)
+    first = g.operand("integers" if sign in "&|^" else "all", 0)
     if g.chance(0.3):
         number = g.number() if sign not in "&|^" else "3"
         if sign in ("/", "//", "%") and float(number) == 0:
@@ -122,148 +124,92 @@ def binary_operator(g: Builder) -> str:
     return f"{first} {sign} {g.partner(first, g.value(first).dtype if sign in '&|^' else None)}"
 
 
-ACTIVATIONS = (
-    "F.relu({x})",
-    "F.gelu({x})",
-    "F.gelu({x}, approximate='tanh')",
-    "F.silu({x})",
-    "F.elu({x}, 0.5)",
-    "F.leaky_relu({x}, 0.2)",
-    "F.hardswish({x})",
-    "F.hardsigmoid({x}.float())",
+texts(
     "F.hardtanh({x}, -0.5, 1.0)",
-    "F.softplus({x})",
-    "F.mish({x})",
-    "F.logsigmoid({x})",
-    "F.relu6({x})",
-    "F.selu({x})",
-    "F.celu({x})",
-    "F.threshold({x}, 0.1, 2.0)",
-    "torch.sigmoid({x})",
-    "torch.tanh({x})",
-    "torch.rsqrt({x}.abs() + 0.5)",
+    *each("F.{op}({x})", "logsigmoid", "relu6", "selu", "celu"),
+    *each("torch.{op}({x}.abs() + 0.5)", "rsqrt", "log"),
     "torch.exp({x}.clamp(-3, 2))",
-    "torch.log({x}.abs() + 0.5)",
-    "torch.erf({x})",
-    "torch.sin({x})",
     "torch.pow({x}.abs() + 0.5, 1.5)",
-    "torch.pow({x}, 2)",
     "torch.pow(2, {x}.clamp(-3, 3))",
-    "torch.square({x})",
+    *each("torch.{op}({x})", "square", "isfinite", "isinf"),
     "torch.nan_to_num({x}, 0.5)",
-    "torch.isfinite({x})",
-    "torch.isinf({x})",
-    "torch.clamp({x}, max=1.0)",
     "torch.ops.aten.clamp.Tensor({x}, {x} * 0.5, None)",
+    "{x} * 2 + 1",
+    "{x} + {y}",
+    "{x} * {y} - {x}",
+    "F.gelu({x}) * torch.tanh({y})",
     "F.glu(torch.cat([{x}, {x}], -1))",
-    "{x}.float()",
-    "{x}.to(torch.float16)",
-    "{x}.to(torch.bfloat16)",
-    "{x}.double()",
+    "({x} > 0).to({x}.dtype)",
+    *each("{x}.{op}()", "float", "double", "bool"),
+    *each("{x}.to(torch.{op})", "float16", "bfloat16"),
     "{x}.clamp(-8, 8).to(torch.int32)",
-    "{x}.bool()",
 )
 
-
-@template(*ACTIVATIONS, weight=0.7)
-def activation(g: Builder) -> str:
-    return g.name.format(x=g.floats(least=1 if "glu" in g.name or "cat" in g.name else 0))
-
-
-@template("torch.where", "masked_fill", "masked_fill tensor", "masked_scatter", weight=1.0)
-def masked(g: Builder) -> str:
-    x = g.tensor(lambda v: not v.is_complex())
-    mask = g.booleans(tuple(g.value(x).shape))
-    if g.name == "torch.where":
-        return f"torch.where({mask}, {x}, {g.partner(x) if g.chance(0.6) else g.number()})"
-    if g.name == "masked_fill":
-        return f"{x}.masked_fill({mask}, {g.rng.choice(['3', '0', '1'])})"
-    if g.name == "masked_fill tensor":
-        return f"{x}.masked_fill({mask}, {x}.max())"
-    return f"{x}.masked_scatter({mask}, {x} * 2)"
-
-
-WITH_NUMBERS = (
-    *(f"torch.ops.aten.bitwise_{name}.Scalar({{i}}, 3)" for name in ("and", "or", "xor")),
-    *(f"torch.ops.aten.bitwise_{name}.Scalar_Tensor(3, {{i}})" for name in ("and", "or", "xor")),
+texts(
+    *each("torch.where({bools}, {x}, {op})", "{partner}", "{number}"),
+    *each("{x}.masked_fill({bools}, {op})", "0", "{k}", "{x}.max()"),
+    "{x}.masked_scatter({bools}, {x} * 2)",
+    weight=1.0,
+    dtypes="real",
+    least=0,
+    tables=PLAIN,
+)
+texts(
+    *each("torch.ops.aten.bitwise_{op}.Scalar({x}, 3)", "and", "or", "xor"),
+    *each("torch.ops.aten.bitwise_{op}.Scalar_Tensor(3, {x})", "and", "or", "xor"),
+    weight=0.15,
+    dtypes="integers",
+    least=0,
+    tables=PLAIN,
+)
+texts(
     "torch.ops.aten.div.Scalar_mode({x}, 2, rounding_mode='floor')",
-    "torch.ops.aten.fmod.Scalar({x}, 3)",
-    "torch.ops.aten.remainder.Scalar({x}, 3)",
+    *each("torch.ops.aten.{op}.Scalar({x}, 3)", "fmod", "remainder"),
     "torch.ops.aten.remainder.Scalar_Tensor(3, {x}.abs() + 1)",
     "F.binary_cross_entropy({x}.sigmoid(), {x}.sigmoid())",
+    weight=0.15,
+    least=0,
 )
-
-
-@template(*WITH_NUMBERS, weight=0.15)
-def with_numbers(g: Builder) -> str:
-    return g.name.format(i=g.integers() if "{i}" in g.name else "", x=g.floats() if "{x}" in g.name else "")
-
-
-@template("prelu", "addcmul", "addcdiv", "lerp", "atan2", weight=0.6)
-def several_operands(g: Builder) -> str:
-    x = g.floats(least=1)
-    y = g.same(x)
-    if g.name == "prelu":
-        channels = g.value(x).shape[1] if g.value(x).ndim > 1 else 1
-        return f"F.prelu({x}, {g.parameter((channels,), g.value(x).dtype)})"
-    if g.name == "lerp":
-        return f"torch.lerp({x}, {y}, {g.rng.choice(['0.25', '0.5', y])})"
-    if g.name == "atan2":
-        return f"torch.atan2({x}, {y}.abs() + 1)"
-    return f"torch.{g.name}({x}, {y}, {y}.abs() + 1, value={g.rng.choice(['1', '0.5'])})"
+texts("F.prelu({x}, {channels})", weight=0.6, tables=PLAIN)
+texts(  # which other programs have from the schemas
+    *each("torch.{op}({x})", "relu", "sigmoid"),
+    "torch.where({x} > 0, {x}, {y})",
+    "torch.maximum({x}, {y})",
+    tables=NESTED,
+)
 
 
 IN_PLACE = (
-    "{x}.mul_({n})",
-    "{x}.add_({y})",
-    "{x}.add_({y}, alpha=0.5)",
-    "{x}.sub_({n})",
-    "{x}.sigmoid_()",
+    *each("{x}.{op}_()", "sigmoid", "relu", "zero", "neg", "tanh"),
+    *each("{x}.{op}_({number})", "mul", "sub", "fill", "select(0, 0).mul", "unsqueeze(0).add"),
+    "{x}[1:].mul_({number})",
+    *each("{x}{op} = {number}", "[0]", "[..., :1]", "[..., 0]", "[..., -1]", ".transpose(0, -1)[0]", ".view(-1)[::2]"),
+    *each("{x}.{op}_({into})", "add", "copy"),
+    "{x}.add_({into}, alpha=0.5)",
+    "{x}.div_({into}.abs() + 1)",
+    "{x}.lerp_({into}, 0.5)",
     "{x}.clamp_(-1, 1)",
-    "{x}.relu_()",
     "{x}.exp_().clamp_(max=9.0)",
-    "{x}.fill_({n})",
-    "{x}.zero_()",
-    "{x}.neg_()",
-    "{x}.copy_({y})",
     "{x}.masked_fill_({x} > 0, 0.5)",
-    "{x}[..., :1] = {n}",
-    "{x}[..., -1] = {n}",
-    "{x}[0] = {n}",
-    "{x}.transpose(0, -1)[0] = {n}",
-    "{x}.flatten()[:1].fill_({n})",
-    "{x}.view(-1)[::2] = {n}",
-    "{x}.div_({y}.abs() + 1)",
-    "{x}.select(0, 0).mul_({n})",
-    "{x}.tanh_()",
-    "{x}.lerp_({y}, 0.5)",
-    "{x}.unsqueeze(0).add_({n})",
+    "{x}[:{s}] += 1",
+    "{x}[::2].zero_()",
+    "{x}.narrow({d}, {n} // 2, 1).add_({n})",
+    "{x}.flatten()[:1].fill_({number})",
+    "{x}.flatten(-2).add_(1)",
 )
 
 
-@template(*(f"{text};" for text in IN_PLACE), weight=0.35)
-def in_place(g: Builder) -> str | None:
-    x = g.writable(lambda v: v.is_floating_point() and v.ndim > 0)
-    if x is None:
-        return None
-    shape, dtype = g.value(x).shape, g.value(x).dtype
-    y = g.pick(lambda v: v.dtype == dtype and broadcasts(v.shape, shape)) if "{y}" in g.name else ""
-    if y is None:
-        y = g.new_input(g.broadcastable(shape), dtype)
-    return g.name.format(x=x, y=y, n=g.rng.choice(["0.5", "2.0", "-1.5", "3"]))
+@shared(*(f"{text};" for text in IN_PLACE), weight=0.3)
+def in_place(g: Statements) -> str | None:
+    x = g.writable(lambda v: v.is_floating_point() and v.ndim > ("(-2" in g.name))
+    return None if x is None else written(g, x)
 
 
-BUFFERS = {
-    "update buffer;": "{name}.add_({x});",
-    "scale buffer;": "{name}.mul_(0.5).add_({x}, alpha=0.5);",
-    "write buffer;": "{name}[..., :1].copy_({x}[..., -1:]);",
-    "read buffer": "{x} + {name}",
-}
-
-
-@template("read buffer", weight=0.2)
-@template("update buffer;", "scale buffer;", "write buffer;", weight=0.35)
-def use_buffer(g: Builder) -> str:
-    x = g.floats(least=1)
-    name = g.buffer(g.value(x).shape, g.value(x).dtype)
-    return BUFFERS[g.name].format(x=x, name=name)
+texts("{x} + {buffer}", weight=0.2, tables=PLAIN)
+texts(
+    "{buffer}.add_({x});",
+    "{buffer}.mul_(0.5).add_({x}, alpha=0.5);",
+    "{buffer}[..., :1].copy_({x}[..., -1:]);",
+    weight=0.35,
+    tables=PLAIN,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -15,6 +15,7 @@ from .program import Line, Program
 from .values import acceptable, evaluate, execute, has_overlap
 
 Template = TypeVar("Template", bound=Callable[..., "str | None"])
+Dtypes = Literal["all", "real", "floats", "wide floats", "numbers", "integers", "complex", "squares"]
 NOT_RUNNING = (
     *(LookupError, RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError),
     ZeroDivisionError,
@@ -30,6 +31,8 @@ def registration(templates: dict[str, tuple[Template, float]]) -> Callable[..., 
 
     def template(*names: str, weight: float = 1.0) -> Callable[[Template], Template]:
         def register(function: Template) -> Template:
+            if twice := templates.keys() & set(names):
+                raise ValueError(f"templates that are registered twice: {', '.join(sorted(twice))}")
             templates.update(dict.fromkeys(names, (function, weight)))
             return function
 
@@ -72,6 +75,58 @@ class Statements:
         if not found or self.rng.random() > reuse:
             return None
         return found[-1 - min(int(self.rng.expovariate(0.5)), len(found) - 1)]
+
+    def operand(self, dtypes: Dtypes, least: int = 1, rank: int | None = None) -> str:
+        """A tensor of `rank` dimensions, or of at least `least`; a new input if there is none."""
+        raise NotImplementedError
+
+    def same(self, name: str) -> str:
+        """Another tensor of the same sizes and dtype."""
+        raise NotImplementedError
+
+    def expanding(self, name: str) -> str:
+        """Another tensor of the same dtype, whose sizes expand to those of a tensor."""
+        raise NotImplementedError
+
+    def dim(self, name: str) -> int:
+        """A dimension of a tensor."""
+        raise NotImplementedError
+
+    def size(self) -> str:
+        """The size of some dimension of some value, as text."""
+        name = self.pick_name(lambda name: self.value(name).ndim > 0, 1.0)
+        if name is None:
+            raise LookupError("no value has dimensions")
+        return f"{name}.shape[{self.dim(name)}]"
+
+    def fields(self, x: str) -> dict[str, Callable[[], Any]]:
+        """What makes the fields of a text about the operand {x}."""
+        rank, dtype = self.value(x).ndim, self.value(x).dtype
+        d = self.dim(x) if rank else 0
+        signs = [range(rank), range(-rank, 0)]
+        least = min((scope[x].shape[d] for scope in self.scopes if rank), default=0)
+        return {
+            "d": lambda: d,
+            "e": lambda: self.rng.choice([k for k in range(rank) if k != d % rank] or [d]),  # another dimension
+            "n": lambda: f"{x}.shape[{d}]",
+            "i": lambda: self.rng.randrange(max(least, 1)) - (least if self.chance(0.2) else 0),  # a place along d
+            "window": lambda: self.rng.randint(1, min(max(least, 1), 3)),
+            "order": lambda: self.rng.sample(range(rank), rank),
+            "k": lambda: self.rng.choice([1, 1, 2, 3]),
+            "step": lambda: self.rng.choice([2, 2, 3]),
+            "s": self.size,
+            "m": lambda: self.rng.choice([1, 2, 2, 3, self.size(), self.size(), f"{x}.shape[{d}]"]),
+            "at": lambda: self.rng.choice(["", "..., "]),  # the first dimension or the last
+            "dims": lambda: tuple(self.rng.sample(self.rng.choice(signs), self.rng.randint(1, rank))),
+            "flag": lambda: self.chance(0.5),
+            "keepdim": lambda: f"keepdim={self.chance(0.5)}",
+            "number": lambda: self.rng.choice(["0.5", "2.0", "-1.5", "3"]),
+            "y": lambda: self.same(x),
+            "into": lambda: self.expanding(x),
+            "w1": lambda: self.parameter((2, 1, 3), dtype),
+            "w2": lambda: self.parameter((2, 1, 3, 3), dtype),
+            "w3": lambda: self.parameter((3, 2), dtype),
+        }
 
     def writable(self, fits: Callable[[torch.Tensor], bool] = lambda value: True) -> str | None:
         """A value that a statement may change: its memory is no input's and no parameter's, and no element is twice."""

@@ -10,6 +10,5 @@ from . import (  # noqa: F401
     shape_templates,
 )  # fmt: skip
 from .generator import TEMPLATES as TEMPLATES
-from .nested import templates as nested_templates  # noqa: F401
 
 pointwise_templates.register()

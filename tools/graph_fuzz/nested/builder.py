@@ -9,9 +9,9 @@ from random import Random
 
 import torch
 
-from ..inputs import cast
+from .. import inputs
 from ..program import Line, Program
-from ..statements import Statements, registration
+from ..statements import Dtypes, Statements, registration
 
 Size = tuple[int, ...]  # of one dimension, at each assignment of the symbols
 Template = Callable[["NestedBuilder"], str | None]
@@ -60,12 +60,7 @@ class NestedBuilder(Statements):
 
     def _tensor(self, dims: tuple[str, ...], dtype: torch.dtype) -> str:
         def filled(*dims: str) -> str:
-            shape = f"({''.join(f'{dim}, ' for dim in dims).rstrip()})"
-            if dtype is torch.bool:
-                return f"(torch.rand({shape}) > 0.4)"
-            if dtype is torch.int64:
-                return f"torch.randint(-4, 9, {shape})"
-            return cast(f"torch.randn({shape})", dtype, torch.float32)
+            return inputs.filled(f"({''.join(f'{dim}, ' for dim in dims).rstrip()})", dtype)
 
         if not dims or self.rng.random() >= self.strange:
             return filled(*dims)
@@ -76,65 +71,38 @@ class NestedBuilder(Statements):
             return f"{filled(*dims[:-1], f'2 * ({dims[-1]})')}[..., ::2]"
         return f"{filled(f'1 + {dims[0]}', *dims[1:])}[1:]"
 
-    def floats(self, rank: int | None = None, least: int = 1, fits: Callable[[str], bool] = lambda name: True) -> str:
-        """A floating-point tensor; a new input if there is none."""
+    def operand(self, dtypes: Dtypes, least: int = 1, rank: int | None = None) -> str:
+        """A floating-point tensor. "squares": its last two dimensions have the same size, whatever the symbols are."""
+        squares = dtypes == "squares"
 
-        def suits(name: str) -> bool:
-            value = self.value(name)
-            return value.is_floating_point() and value.ndim == (rank or value.ndim) and value.ndim >= least
+        def fits(name: str) -> bool:
+            shape = self.shape(name)
+            is_right = rank in (None, len(shape)) and len(shape) >= least and self.value(name).is_floating_point()
+            return is_right and not (squares and shape[-1] != shape[-2])
 
-        found = self.pick_name(lambda name: suits(name) and fits(name))
+        found = self.pick_name(fits)
         if found is not None:
             return found
-        for _ in range(30):
-            name = self.new_input(tuple(self._dimension() for _ in range(rank or self.rng.randint(least, 4))))
-            if fits(name):
-                return name
-            self.forget(name)
-        raise LookupError("no value fits")
-
-    def square(self, rank: int | None = None) -> str:
-        """A floating-point tensor whose last two dimensions have the same size, whatever the symbols are."""
-
-        def is_square(name: str) -> bool:
-            return self.value(name).ndim == (rank or self.value(name).ndim) and self.value(name).is_floating_point()
-
-        found = self.pick_name(
-            lambda v: is_square(v) and self.value(v).ndim > 1 and self.shape(v)[-1] == self.shape(v)[-2]
-        )
-        if found is not None:
-            return found
-        last = self._dimension()
-        first = () if rank == 2 else tuple(self._dimension() for _ in range((rank or self.rng.choice([2, 2, 3])) - 2))
-        return self.new_input((*first, last, last))
-
-    def of_shape(self, shape: tuple[Size, ...], dtype: torch.dtype | None = None) -> str:
-        """Another tensor of these sizes."""
-        dtype = self.dtype if dtype is None else dtype
-        found = self.pick_name(lambda name: self.shape(name) == shape and self.value(name).dtype == dtype, 0.7)
-        if found is not None:
-            return found
-        if not all(size in self.expressions for size in shape):
-            raise LookupError("no input has such sizes")
-        return self.new_input(tuple(self.expressions[size] for size in shape), dtype)
+        dims = [self._dimension() for _ in range(rank or self.rng.randint(least, 3 if squares else 4))]
+        return self.new_input((*dims[:-1], dims[-2] if squares else dims[-1]))
 
     def same(self, name: str) -> str:
         """Another tensor of the same sizes and dtype, or the same tensor, changed."""
-        try:
-            return self.of_shape(self.shape(name), self.value(name).dtype)
-        except LookupError:
+        shape, dtype = self.shape(name), self.value(name).dtype
+        found = self.pick_name(lambda other: self.shape(other) == shape and self.value(other).dtype == dtype, 0.7)
+        if found is not None:
+            return found
+        if not all(size in self.expressions for size in shape):
             return f"({name} * 0.5)"
+        return self.new_input(tuple(self.expressions[size] for size in shape), dtype)
+
+    expanding = same
 
     def dim(self, name: str) -> int:
         """Rather one whose size depends on a symbol."""
         shape = self.shape(name)
         moving = [d for d, size in enumerate(shape) if len(set(size)) > 1]
         return self.rng.choice(moving) if moving and self.rng.random() < 0.85 else self.rng.randrange(len(shape))
-
-    def size(self) -> str:
-        """The size of some dimension of some value, as text."""
-        name = self.pick_name(lambda name: self.value(name).ndim > 0, 1.0) or self.new_input(("n", "m"))
-        return f"{name}.shape[{self.dim(name)}]"
 
     def finish(self) -> Program:
         outputs = tuple(self.ends(0.85, 0.1)[:8])
