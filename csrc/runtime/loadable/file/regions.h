@@ -13,12 +13,16 @@ namespace atalla::runtime::loadable {
 
 inline constexpr uint64_t kCodeReach = uint64_t{1} << 32;  // addresses of code are words, from the DRAM's base
 
-// Methods that have code, outputs and no instructions: only code writes their outputs.
+// Methods that have code, outputs with elements and no instructions: only code writes their outputs.
 inline std::vector<bool> code_only_methods(const View& view) {
   std::vector<bool> found(view.methods.size());
-  for (uint32_t i = 0; i < view.code.size(); ++i)
-    if (const uint32_t method = view.code[i].method; method < view.methods.size())
-      found[method] = view.methods[method].instructions.count == 0 && view.methods[method].outputs.count != 0;
+  for (uint32_t i = 0; i < view.code.size(); ++i) {
+    if (view.code[i].method >= view.methods.size()) continue;
+    const Method method = view.methods[view.code[i].method];
+    for (uint32_t k = 0; method.instructions.count == 0 && k < method.outputs.count; ++k)
+      if (view.storages[view.values[view.outputs[method.outputs.first + k].value].storage].bytes != 0)
+        found[view.code[i].method] = true;
+  }
   return found;
 }
 

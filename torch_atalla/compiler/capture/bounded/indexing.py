@@ -38,8 +38,8 @@ def _columns(rewrite: Rewrite, found: Node) -> list[Node]:
 def masked_select(rewrite: Rewrite, node: Node) -> Node:
     source, mask = args_of(node)
     shape = torch.broadcast_shapes(value_of(source).shape, value_of(mask).shape)
-    if tuple(shape) != tuple(value_of(source).shape) or tuple(shape) != tuple(value_of(mask).shape):
-        decline(rewrite, "a mask that broadcasts")
+    if not shape or tuple(shape) != tuple(value_of(source).shape) or tuple(shape) != tuple(value_of(mask).shape):
+        decline(rewrite, "a mask that broadcasts, or has no dimensions")
     found = places(rewrite, mask, value_of(node).shape[0])
     return rewrite.call(aten.index.Tensor, rewrite.new(source), _columns(rewrite, found))
 

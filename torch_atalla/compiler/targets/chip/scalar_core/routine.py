@@ -79,6 +79,8 @@ routine = Rules()  # bodies by kernel
 
 def emit(s: Selection, launch: Launch, body: Body) -> None:
     """Adds the call of a launch. Raises Unsupported."""
+    if "dim" in launch.contract.parameters:
+        launch = _with_a_dimension(launch)
     operands: Sequence[AnyOperand] = (*launch.outputs, *launch.inputs)
     if "elementwise" in launch.contract.traits:
         operands = _with_fewest_dims(operands)
@@ -107,6 +109,15 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
         words |= words_of(number, s.address(scratch), scratch.sizes, scratch.strides, element_bytes(scratch.dtype))
     s.image.call(builder.name, lambda: builder, words, s.node)
     s.network.scalar_calls.append(len(s.image.calls) - 1)
+
+
+def _with_a_dimension(launch: Launch) -> Launch:
+    """Of a kernel that works along a dimension: operands without any have one of one element."""
+
+    def operand(x: AnyOperand) -> AnyOperand:
+        return replace(x, sizes=(1,), strides=(1,)) if isinstance(x, Operand) and not x.sizes else x
+
+    return replace(launch, outputs=tuple(map(operand, launch.outputs)), inputs=tuple(map(operand, launch.inputs)))
 
 
 def _with_fewest_dims(operands: Sequence[AnyOperand]) -> list[AnyOperand]:
