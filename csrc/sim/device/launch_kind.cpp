@@ -7,7 +7,6 @@
 #include <numbers>
 #include <utility>
 
-#include "sim/abi/dtype.h"
 #include "sim/device/kernel_traits.h"
 
 namespace atalla::sim {

@@ -159,8 +159,8 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
         else:
             named = names.get(number, f"operand{number}")
             constant = bool(desc.constants >> number & 1)
-            odd = item.addr % 2 if dtype.itemsize == 1 and not constant else 0
-            made.append(_operand(program, named, item, dtype, odd, number < desc.n_outputs))
+            place = item.addr % 4 if dtype.itemsize == 1 and not constant else 0
+            made.append(_operand(program, named, item, dtype, place, number < desc.n_outputs))
             if constant:
                 _make_constant(program)
     inputs = made[desc.n_outputs :]
@@ -173,13 +173,13 @@ def _program(desc: c_abi.atalla_launch_desc, words: Sequence[int]) -> LinearProg
     return program
 
 
-def _operand(program: LinearProgram, name: str, item: Any, dtype: torch.dtype, odd: int, written: bool) -> Operand:
-    """In a buffer of its own, which is a port. odd: 1 for bytes from an odd address. One that goes through memory
-    backwards begins behind the buffer's first element, and the port is all that it reaches."""
+def _operand(program: LinearProgram, name: str, item: Any, dtype: torch.dtype, place: int, written: bool) -> Operand:
+    """In a buffer of its own, which is a port. place: of bytes, where in a word of four they begin. One that goes
+    through memory backwards begins behind the buffer's first element, and the port is all that it reaches."""
     sizes = tuple(item.sizes[: item.ndim])
     strides = tuple(abs(step) if n == 1 else step for n, step in zip(sizes, item.strides))
     back = -sum((n - 1) * step for n, step in zip(sizes, strides) if step < 0)
-    first = back + (back + odd) % 2 if dtype.itemsize == 1 else back
+    first = back + (place - back) % 4 if dtype.itemsize == 1 else back
     elements = max(1, first + span(sizes, tuple(max(0, step) for step in strides)))
     number, kind = len(program.buffers), BufferKind.OUTPUT if written else BufferKind.INPUT
     program.buffers.append(Buffer(number, kind, name, elements * dtype.itemsize))
