@@ -13,8 +13,8 @@ namespace atalla::sim {
 // Parameters of a launch that draws random numbers: seed and offset, on which no charge depends.
 inline constexpr int kDrawn = 2;
 
-// Dtype, rank, whether the operand is a value, and of its place whether it has one, and of bytes where in a word of four
-// they begin: code takes those in front of a word, and all from an odd address, one by one.
+// Dtype, rank, whether the operand is a value, and of its place whether it has one, and of bytes where in a word of
+// four they begin: code takes those in front of a word, and all from an odd address, one by one.
 inline uint32_t operand_head(const atalla_operand& operand) {
   const uint64_t place = dtype_size(operand.dtype) == 1 ? operand.addr % 4 : 0;
   return uint32_t{operand.dtype} | uint32_t{operand.ndim} << 8 | uint32_t{operand.immediate} << 16 |

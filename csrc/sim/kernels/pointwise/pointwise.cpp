@@ -184,9 +184,7 @@ atalla_status check(const Launch& launch, const PointwiseOp& op) {
 
 }  // namespace
 
-PointwiseLoop pointwise_loop(atalla_dtype compute, int index) {
-  return loop_over(kDtypeTraits[compute].loop, index);
-}
+PointwiseLoop pointwise_loop(atalla_dtype compute, int index) { return loop_over(kDtypeTraits[compute].loop, index); }
 
 atalla_dtype pointwise_dtype(atalla_dtype compute, atalla_dtype declared) {
   const atalla_dtype loop_dtype = kDtypeTraits[compute].loop;

@@ -114,7 +114,7 @@ def emit(s: Selection, launch: Launch, body: Body) -> None:
 def _with_a_dimension(launch: Launch) -> Launch:
     """Of a kernel that works along a dimension: operands without any have one of one element."""
 
-    def operand(x: AnyOperand) -> AnyOperand:
+    def operand(x: Any) -> Any:
         return replace(x, sizes=(1,), strides=(1,)) if isinstance(x, Operand) and not x.sizes else x
 
     return replace(launch, outputs=tuple(map(operand, launch.outputs)), inputs=tuple(map(operand, launch.inputs)))
