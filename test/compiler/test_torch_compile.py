@@ -265,6 +265,16 @@ class TestDynamicSizes(CompileCase):
             x = rand(1, 3)
             self.same(compiled(x, n), f(x, n))
 
+    def test_size_that_is_a_quotient(self):
+        def f(x, rows):
+            y = x.view(rows, -1)
+            return y.sum(0), y.amax(1), y @ y.t()
+
+        compiled = torch.compile(f, backend="atalla", dynamic=True, fullgraph=True)
+        for n, rows in ((6, 2), (6, 3), (12, 4), (6, 1), (6, 6)):
+            x = rand(n)
+            self.same(compiled(x, rows), f(x, rows))
+
     def test_training(self):
         model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)).to(D)
         compiled = torch.compile(model, backend="atalla", dynamic=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What surrounds a save changes no launch of the file: modes and defaults of the thread and of the process."""
+"""What surrounds a save changes no launch of the file: modes and defaults of the thread and of the process. Only new
+memory has the contents of eager mode, which fills it under deterministic algorithms."""
 
 from __future__ import annotations
 
@@ -58,3 +59,16 @@ def test_compiled_with_deterministic_algorithms() -> None:
     with DeterministicGuard(True):
         for found, wanted in zip(compiled(x, y), Model()(x, y), strict=True):
             torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool))
+def test_compiled_fills_new_memory(dtype: torch.dtype) -> None:
+    """As eager mode does under deterministic algorithms."""
+
+    def new(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x, dtype=dtype)
+
+    x = torch.ones(3, device="atalla")
+    with DeterministicGuard(True):
+        found, wanted = torch.compile(new)(x), new(x)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)

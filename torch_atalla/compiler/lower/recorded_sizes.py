@@ -193,7 +193,11 @@ def _exclude_nothing(
         empty = tuple(0 if k == i else other.value for k, other in enumerate(symbols.symbols))
         if symbol.min > 0 or not symbols.allow(empty):
             continue
-        if all(count.xreplace({symbol.symbol: sympy.Integer(0)}) == 0 for count in counts):
+        try:
+            if all(count.xreplace({symbol.symbol: sympy.Integer(0)}) == 0 for count in counts):
+                continue
+        except ZeroDivisionError:  # a size is a quotient by this one
+            symbols.symbols[i] = replace(symbol, min=1)
             continue
         if not all(contract(launch.kernel).maps for launch in trace.launches) or _refuses(
             node, arguments, symbols, empty
