@@ -7,7 +7,6 @@ from math import nan
 from typing import Any
 
 import torch
-import torch.utils.deterministic
 
 from torch_atalla.driver.dtypes import ALL
 
@@ -36,7 +35,7 @@ def empty(ctx: LoweringContext, node: torch.fx.Node, **_: Any) -> Value:
 
 
 def _fills() -> bool:
-    return torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory
+    return torch.are_deterministic_algorithms_enabled() and torch._C._get_deterministic_fill_uninitialized_memory()
 
 
 def _filling(dtype: torch.dtype) -> float:
