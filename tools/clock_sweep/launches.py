@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -72,14 +73,34 @@ class TorchDevice(Chip):
     def executed(self, name: str, kernel: Kernel, launch: Launch) -> tuple[int, Charged]:
         """Cycles of the launch as a program of its own, with its values; and with those for which it is charged."""
         desc = descriptor(0, kernel, launch, [1] * len(launch.operands))
-        program, given = alone(name, launch, tuple(desc.iparams), tuple(desc.fparams))
-        network = compile_networks([separate_ports(program)], {}, [""], self.chip, None, 1)[0]
-        code = network.code()
+        iparams, fparams = tuple(desc.iparams), tuple(desc.fparams)
 
-        def run(values: list[torch.Tensor]) -> int:
-            return run_network(network, code, values, chip=0).stats.cycles
+        def run(launch: Launch, fparams: tuple[float, ...], number: int | None) -> int:
+            program, given = alone(name, launch, iparams, fparams)
+            if number is not None:
+                given = [example(port, number, k) for k, port in enumerate(program.inputs)]
+            network = compile_networks([separate_ports(program)], {}, [""], self.chip, None, 1)[0]
+            return run_network(network, network.code(), given, chip=0).stats.cycles
 
-        return run(given), lambda number: run([example(port, number, k) for k, port in enumerate(program.inputs)])
+        charged = with_charged_values(launch)
+        return run(launch, fparams, None), lambda number: run(charged, tuple(map(charged_number, fparams)), number)
+
+
+def charged_number(value: float) -> float:
+    """The constant of the code for which launches with this one are charged (csrc/sim/device/launch_kind.h)."""
+    is_special = 2**-8 <= abs(value) <= 2**8 and value == torch.tensor(value).bfloat16().item()
+    return value if value == 0 or not math.isfinite(value) or is_special else math.copysign(0.7, value)
+
+
+def with_charged_values(launch: Launch) -> Launch:
+    """The launch with those numbers for which it is charged in place of operands that are values."""
+    operands = [
+        (operand, torch.full_like(x, charged_number(x.item())))
+        if k in launch.immediate and x is not None and x.is_floating_point()
+        else (operand, x)
+        for k, (operand, x) in enumerate(launch.operands)
+    ]
+    return replace(launch, operands=operands)
 
 
 def storage(x: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ def summary(path: Path) -> str:
 
 def page() -> str:
     folder = ROOT / "test"
-    files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]
+    found = (path for path in folder.rglob("*.py") if "data" not in path.parts)
+    files = sorted(found, key=lambda path: (path.parent != folder, path))
     table = pages.table("file | what it is about", ((path.relative_to(ROOT), summary(path)) for path in files))
     return pages.with_section(pages.DOCS / "guides/testing.md", "suites", table)

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "sim/abi/error.h"
+#include "sim/device/launch_kind.h"
 
 namespace atalla::sim {
 namespace {
@@ -78,6 +79,7 @@ std::shared_ptr<KindCharge> Charges::new_kind(const atalla_launch_desc& desc, st
   made->device = device_;
   const auto* const bytes = reinterpret_cast<const std::byte*>(&desc);
   made->desc.assign(bytes, bytes + atalla_launch_desc_bytes(desc.n_operands));
+  make_representative(reinterpret_cast<atalla_launch_desc*>(made->desc.data()));
   made->program.assign(program.begin(), program.end());
   fill_head(desc, &made->head);
   made->model = model;

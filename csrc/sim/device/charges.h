@@ -28,7 +28,7 @@ struct KindCharge : std::enable_shared_from_this<KindCharge> {
   const LaunchCharge& value() const { return told() && code ? *code : model; }
 
   Device* device = nullptr;
-  std::vector<std::byte> desc;   // of the first launch
+  std::vector<std::byte> desc;   // of the first launch, with the numbers that stand for all of them
   std::vector<int64_t> program;  // that all of them have
   atalla_launch_record head{};   // what the records of all of them say
   LaunchCharge model;

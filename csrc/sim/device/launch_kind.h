@@ -21,10 +21,14 @@ inline uint32_t operand_head(const atalla_operand& operand) {
          static_cast<uint32_t>(operand.addr == 0 ? 4 : place) << 24;
 }
 
+// Replaces numbers that are constants of the code (a learning rate, which may be another one in each launch) by the one
+// that stands for their kind. Numbers that a BF16 holds exactly stay, since code treats some of them apart (0, 1, a
+// half, infinities); of others the sign stays.
+void make_representative(atalla_launch_desc* desc);
+
 // Launches whose code takes the same cycles have the same name. It holds all that code depends on, except for the
-// places of operands, and numbers that are constants of the code (a learning rate, which may be another one in each
-// launch). Of numbers that a BF16 holds exactly the name has the value, since code treats some of them apart (0, 1, a
-// half, infinities); of others it has the sign. program: the words of the launch's vector program.
+// places of operands, and of numbers what `make_representative` leaves. program: the words of the launch's vector
+// program.
 std::string kind_name(const atalla_launch_desc& desc, std::span<const int64_t> program);
 
 }  // namespace atalla::sim

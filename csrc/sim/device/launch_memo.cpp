@@ -47,6 +47,7 @@ bool same_params(const KnownLaunch& known, const atalla_launch_desc& desc) {
 
 bool same_operand(const KnownLaunch::Operand& known, const atalla_operand& operand) {
   if (known.head != operand_head(operand)) return false;
+  if (operand.immediate != 0) return memcmp(known.sizes, operand.sizes, dtype_size(operand.dtype)) == 0;
   for (int d = 0; d < operand.ndim; ++d)
     if (known.sizes[d] != operand.sizes[d] || known.strides[d] != operand.strides[d]) return false;
   return true;
@@ -95,7 +96,7 @@ void LaunchMemo::keep(const atalla_launch_desc& desc, const Reach* reaches, cons
     kept.head = operand_head(operand);
     kept.align_mask = dtype_alignment(operand.dtype) - 1;
     kept.reach = reaches[i];
-    std::copy_n(operand.sizes, operand.ndim, kept.sizes);
+    std::copy_n(operand.sizes, operand.immediate != 0 ? KnownLaunch::kDims : operand.ndim, kept.sizes);
     std::copy_n(operand.strides, operand.ndim, kept.strides);
   }
   known.price = price;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What surrounds a save changes no launch of the file: modes and defaults of the thread and of the process. Only new
+"""Modes and defaults of the thread and of the process change no launch of a file that is saved under them. Only new
 memory has the contents of eager mode, which fills it under deterministic algorithms."""
 
 from __future__ import annotations

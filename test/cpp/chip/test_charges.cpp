@@ -142,6 +142,8 @@ void test_provider() {
 // The test provider records each question. Its charges tell the questions apart: the first costs 1,000 cycles and the
 // second 2,000.
 struct Questions {
+  std::vector<double> numbers;  // the first parameter
+  std::vector<float> values;    // of the first input
   std::vector<uint32_t> constants;
   std::vector<std::vector<int64_t>> programs;
 };
@@ -149,6 +151,10 @@ struct Questions {
 atalla_status note(void* context, int32_t, const atalla_launch_desc* desc, size_t, const int64_t* program, size_t words,
                    atalla_launch_charge* charge) {
   auto& asked = *static_cast<Questions*>(context);
+  asked.numbers.push_back(desc->fparams[0]);
+  float value = 0;
+  std::memcpy(&value, desc->operands[desc->n_outputs].sizes, sizeof value);
+  asked.values.push_back(value);
   asked.constants.push_back(desc->constants);
   asked.programs.emplace_back(program, program + words);
   charge->cycles = 1'000 * asked.programs.size();
@@ -185,6 +191,29 @@ void test_constants() {
   CHECK_EQ(device.estimate(desc).cycles, 4'064u);
 }
 
+// Numbers that BF16 does not hold are one kind for each sign, and the provider gets the same launch whichever came
+// first. Numbers that it holds are kinds of their own.
+void test_numbers() {
+  for (const float first : {0.3f, 0.4f}) {
+    Questions asked;
+    CHECK_OK(api().charge_provider_set(note, &asked));
+    const OpenDevice device;
+    const atalla_operand out = tensor(device.alloc(4096), {5});
+    for (const float value : {first, 0.7f - first, 3.0f, -0.3f, 5.0f, 3.0f, 0.35f})
+      CHECK_OK(launch(device.stream, fill(out, value)));
+    CHECK((charged(device) == std::vector<uint64_t>{1'000, 1'000, 2'000, 3'000, 4'000, 2'000, 1'000}));
+    CHECK((asked.values == std::vector<float>{0.7f, 3.0f, -0.7f, 5.0f}));
+    CHECK_EQ(device.view<float>(out.addr, 1)[0], 0.35f);
+    asked = {};
+    atalla_launch_desc desc = describe("pointwise.leaky_relu", {out, out});
+    for (const double slope : {0.01, 0.3, 0.5}) {
+      desc.fparams[0] = slope;
+      (void)device.estimate(desc);
+    }
+    CHECK((asked.numbers == std::vector<double>{0.7, 0.5}));
+  }
+}
+
 // The words of a vector program of one step: a kernel of two inputs of F32.
 std::vector<int64_t> program_of(std::string_view kernel) {
   uint64_t hash = 0xCBF29CE484222325;
@@ -215,10 +244,10 @@ void test_programs() {
   for (const auto& words : {most, product}) run(words, words_at[1], true);
   for (const auto& words : {most, product}) run(words, words_at[0], false);
   CHECK(asked.programs.empty());
-  // The fills are one kind, without a program.
-  const std::vector<uint64_t> cycles = {1'000, 1'000, 2'000, 3'000, 3'000, 2'000, 3'000, 2'000, 3'000, 2'000};
+  // The fills have no program.
+  const std::vector<uint64_t> cycles = {1'000, 2'000, 3'000, 4'000, 4'000, 3'000, 4'000, 3'000, 4'000, 3'000};
   CHECK(charged(device) == cycles);
-  CHECK((asked.programs == std::vector<std::vector<int64_t>>{{}, product, most}));
+  CHECK((asked.programs == std::vector<std::vector<int64_t>>{{}, {}, product, most}));
 }
 
 }  // namespace
@@ -228,6 +257,7 @@ int main() {
   test_looks();
   test_provider();
   test_constants();
+  test_numbers();
   test_programs();
   CHECK_EQ(waiting(), 0u);
   CHECK_OK(api().charge_provider_set(nullptr, nullptr));
