@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_atalla
+from torch_atalla import telemetry
 from torch_atalla.compiler.capture.capture import capture
 from torch_atalla.compiler.schedule.chip_model import chip_model
 from torch_atalla.compiler.targets.chip.build import CompiledNetwork, checked, compile_lowered, compile_model
@@ -24,6 +25,7 @@ from torch_atalla.compiler.targets.chip.network import NoProgramError
 from torch_atalla.compiler.targets.functional.pipeline import Options, lower_captured
 from torch_atalla.explorer.space import with_values
 from torch_atalla.loadable.errors import ExportError
+from torch_atalla.loadable.program import LoadedProgram
 from torch_atalla.testing import tensors
 
 from . import compare
@@ -37,6 +39,7 @@ FOUR_CORES = with_values(
     (Path(__file__).parents[2] / "csrc/sim/chip.toml").read_text(), {"core.count": 4, "core.scratchpads": "own"}
 )
 OTHER = 3  # the seed of the second call's values
+SAME_CYCLES = 0.01  # between the cycles that the device reports for a file and those of its code
 
 
 class _Integers(TorchDispatchMode):
@@ -195,12 +198,13 @@ def _succeeds(call: Callable[[], Any]) -> bool:
 @_of_32_bits
 def check_code(ctx: Context) -> list[Problem]:
     """A file with two methods of chip code that share their mutable buffers: the driver gives the bits that the engine
-    gives without it, and several calls leave what the launches of the file leave."""
+    gives without it, several calls leave what the launches of the file leave, and the launches take the code's
+    cycles."""
     (program, compiled), (_, args) = _compiled(ctx), ctx.build_bfloat16()
     with tempfile.TemporaryDirectory(prefix="graph_fuzz") as folder:
         path = Path(folder) / "program.atl"
         with quiet():
-            torch_atalla.save_loadable(dict.fromkeys(METHODS, program), path, engine="isa", fallback="error")
+            report = torch_atalla.save_loadable(dict.fromkeys(METHODS, program), path, engine="isa", fallback="error")
         chip = torch_atalla.load_loadable(path, engine="isa")
         launches = torch_atalla.load_loadable(path)
     given = tree_map(on_device, args)
@@ -211,8 +215,38 @@ def check_code(ctx: Context) -> list[Problem]:
         wrong = compare.forms(found, expected, strides=False) or compare.bits(found, expected)
         if wrong is not None:
             return [Problem("code", "bits", f"method {name}: {wrong}")]
+    count = report.launches // len(METHODS)
+    return (_cycles(launches, count, chip, args) if count else []) or _states(launches, chip, given)
+
+
+def _cycles(launches: LoadedProgram, count: int, chip: LoadedProgram, args: tuple) -> list[Problem]:
+    """The launches, so many, against the code. Code whose cycles depend on values has no right number."""
+
+    def executed(args: tuple) -> int:
+        chip(*tree_map(on_device, args))
+        return chip.stats.cycles
+
+    given = tree_map(on_device, args)
+    torch.accelerator.synchronize()
+    telemetry.reset()
+    launches(*given)
+    torch.accelerator.synchronize()
+    reported = sum(record.cycles for record in telemetry.launches()[-count:])  # without copies of inputs
+    found = executed(args)
+    if abs(found - reported) <= SAME_CYCLES * reported:
+        return []
+    zeros = tree_map(lambda x: torch.zeros_like(x) if isinstance(x, torch.Tensor) else x, args)
+    for other in (other_values(args, OTHER), zeros):
+        with suppress(RuntimeError, IndexError, ValueError):  # offsets that must rise, and the like
+            if executed(other) != found:
+                return []
+    return [Problem("code", "cycles", f"{found} executed, {reported} reported")]
+
+
+def _states(launches: LoadedProgram, chip: LoadedProgram, given: tuple) -> list[Problem]:
     if not chip.states:
         return []
+    launches.reset_state()
     chip.reset_state()
     for name in (*METHODS, METHODS[0]):
         with quiet():

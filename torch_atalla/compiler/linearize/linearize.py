@@ -241,7 +241,9 @@ def _unique(name: str, used: set[str]) -> str:
 def _can_be_output(program: LinearProgram, value: Value, meta: torch.Tensor, taken: set[int]) -> bool:
     """Whether the value is all of a temporary, and lies in the layout of `meta`."""
     buffer, operand = program.buffers[value.buffer], value.operand()
-    if buffer.kind is not BufferKind.TEMPORARY or value.buffer in taken or operand.extent() != (0, buffer.nbytes):
+    if buffer.kind is not BufferKind.TEMPORARY or value.buffer in taken:
+        return False
+    if operand.offset != 0 or operand.extent() != (0, buffer.nbytes):  # an empty view begins anywhere
         return False
     wanted = layout_of(meta)[1]
     moved = (size != 1 for size, a, b in zip(operand.sizes, operand.strides, wanted) if a != b)

@@ -66,13 +66,16 @@ class LoweringContext:
         /,
         **parameters: Any,
     ) -> None:
-        """Adds a launch. A parameter that is None is not given."""
+        """Adds a launch, unless its results have no elements, as eager mode. A parameter that is None is not given."""
         iparams, fparams = kernels.pack(kernel, compute_dtype, parameters)
         for value in (*outputs, *inputs):
             if value is not None and value.dtype not in CODES:
                 raise NotNativeError(f"dtype {dtype_name(value.dtype)} not taken")
             if isinstance(value, Value) and value.ndim > 12:
                 raise NotNativeError(f"{value.ndim} dimensions; the chip takes at most 12")
+        results = [value for value in outputs if value is not None]
+        if results and all(any(type(size) is int and size == 0 for size in value.shape) for value in results):
+            return
         self.program.instructions.append(
             Launch(
                 kernel,
