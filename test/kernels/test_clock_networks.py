@@ -22,6 +22,7 @@ def row(reported: int, executed: int, other: int | None = None, assumed: int = 0
         (chips.CONSTANT, row(1000, 1011), True),
         (chips.CONSTANT, row(1000, 1011, other=1020), False),
         (chips.CONSTANT, row(1000, 1000, assumed=1), True),
+        (chips.CONSTANT, row(1000, 800) | {"one by one": True}, False),
         ("hbm2_2000", row(1000, 951), False),
         ("hbm2_2000", row(1000, 949), True),
         ("hbm2_2000", {"network": "a", "problem": "crash"}, True),

@@ -12,6 +12,7 @@ from .chips import NAMED
 from .results import (
     ELSEWHERE,
     ON_CONSTANT,
+    REASONS,
     TIE,
     Found,
     Pairs,
@@ -73,7 +74,7 @@ def far(every: list[tuple[str, Row]]) -> list[str]:
         if is_far(chip, row)
     ]
     head = "chip | network | reported: | executed: | with other values: | reason"
-    text = ['The reason is "values" if the code takes other cycles for the same inputs in another order.', ""]
+    text = [*(f"- {name}: {text}" for name, text in REASONS.items()), ""]
     return ["", "## Networks beyond the bounds", "", *text, *table(head, rows)] if rows else []
 
 
