@@ -8,7 +8,7 @@
     --pairs N           so many random pairs (default 50)
     --limit N           at most so many networks of transformers, drawn at random
     --jobs N            processes at a time (default 2)
-    --write             docs/reference/clock-networks.md, from all results that are kept
+    --write             docs/reference/clock/networks.md, from all results that are kept
 
 Results are kept in build/clock_networks; a run continues where the last one ended. Exit code 1 if a network fails,
 a ratio is out of its bounds without a reason, or the order of a pair differs.

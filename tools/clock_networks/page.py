@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/reference/clock-networks.md, from the results that tools.clock_networks keeps."""
+"""docs/reference/clock/networks.md, from the results that tools.clock_networks keeps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .results import (
     reversed_orders,
 )
 
-PAGE = DOCS / "reference/clock-networks.md"
+PAGE = DOCS / "reference/clock/networks.md"
 RATIOS = "chip | networks: | least: | geometric mean: | largest: | beyond the bounds:"
 HEAD = f"""\
 # Reported and executed cycles of networks
@@ -34,12 +34,11 @@ This page compares the cycles that the device reports for a call of a loadable o
 the loadable's code, run with the call's inputs. `python -m tools.clock_networks --write` writes it.
 
 Networks are converted to bfloat16. The reported cycles come from one run of the code when the file was loaded, with
-random inputs and in a memory of its own ([timing.md](../concepts/timing.md)). So both numbers differ where the code
+random inputs and in a memory of its own ([timing.md](../../concepts/timing.md)). So both numbers differ where the code
 takes other cycles for other values, and in a DRAM with banks, whose open rows depend on the places of buffers.
 
-The networks are those of [models.md](models.md) (small), those of [isa-codegen.md](../concepts/isa-codegen.md) and of
-`python -m torch_atalla demo` (full size), and some that were drawn from [architectures.md](architectures.md)
-(transformers).
+The networks are those of [models.md](../models.md) (small), of [isa-codegen.md](../../concepts/isa-codegen.md) and of
+`python -m torch_atalla demo` (full size), and random ones of [architectures.md](../architectures.md) (transformers).
 
 ## Ratio of executed to reported cycles
 

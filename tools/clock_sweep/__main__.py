@@ -2,7 +2,7 @@
 """What the device reports against executed code, for random calls of all ops: `python -m tools.clock_sweep`.
 
     --calls N      of each op (default 2)        --seed S   of the draws
-    --launches N   random launches of kernels    --write    docs/reference/clock-sweep.md
+    --launches N   random launches of kernels    --write    docs/reference/clock/launches.md
     --chips N      random chip files, each in a process of its own, beside the one of this process
     --only TEXT    ops and kernels whose name contains it
 
@@ -41,7 +41,7 @@ from torch_atalla.explorer.space import with_values
 from .launches import SAME, Row, apart, measured_launches, why_apart
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/reference/clock-sweep.md"
+PAGE = ROOT / "docs/reference/clock/launches.md"
 MOST_ELEMENTS = 1 << 16  # of a call's tensors
 NEAR, FAR = 0.05, 0.15
 REASONS = {  # for which cycles may differ
@@ -201,7 +201,7 @@ def page(found: dict[str, list[Row]], launches: dict[str, list[Row]], arguments:
             *table(found),
             "## Random launches",
             "",
-            "Launches are drawn from the contracts of kernels ([kernels.md](kernels.md)) in bfloat16 and integers.",
+            "Launches are drawn from the contracts of kernels ([kernels.md](../kernels.md)) in bfloat16 and integers.",
             "Operands have any sizes, are expanded, have gaps, and lie in memory in any order of dimensions.",
             "",
             *table(launches),
