@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tools.clock_networks finds wrong in its results."""
+"""The problems that tools.clock_networks finds in its results."""
 
 from __future__ import annotations
 
